@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-use crate::loom_machine::{run_on, running_cpu};
+use crate::running::{is_inside, is_masked, mask, run_on, running_cpu, set_inside, switching, unmask};
 
 /// What strikes whom.
 pub struct Device<S: 'static> {
@@ -43,16 +43,10 @@ struct Armed {
 
 thread_local! {
     static ARMED: RefCell<Option<Armed>> = const { RefCell::new(None) };
+    /// Whether there is one: most models have none, and every access asks.
+    static IS_ARMED: Cell<bool> = const { Cell::new(false) };
     /// What the device's thread writes, even if nobody reads it any more: loom looks for schedules in which somebody does.
     static RAISED: RefCell<Option<Rc<AtomicBool>>> = const { RefCell::new(None) };
-}
-
-loom::thread_local! {
-    /// Guards of the running CPU that hold interrupts off.
-    static OFF: Cell<u32> = Cell::new(0);
-    static INSIDE: Cell<bool> = Cell::new(false);
-    /// Inside of one that cannot be masked.
-    static NOWHERE: Cell<bool> = Cell::new(false);
 }
 
 /// A device for this execution. Its thread is to call [`raise`].
@@ -61,55 +55,49 @@ pub(crate) fn arm((strikes, plays, unmaskable): (u16, u16, bool), handler: impl 
     RAISED.with_borrow_mut(|slot| *slot = Some(raised.clone()));
     ARMED
         .with_borrow_mut(|slot| *slot = Some(Armed { strikes, plays, unmaskable, handler: Box::new(handler), raised }));
+    IS_ARMED.set(true);
 }
 
 /// The device wants to strike.
 pub(crate) fn raise() {
     if let Some(raised) = RAISED.with_borrow_mut(Option::take) {
-        raised.store(true, Ordering::Relaxed);
+        switching(|| raised.store(true, Ordering::Relaxed));
     }
 }
 
 /// No device strikes any more.
 pub(crate) fn disarm() {
+    IS_ARMED.set(false);
     ARMED.with_borrow_mut(Option::take);
 }
 
 /// To be called where an interrupt may strike the running CPU.
 pub(crate) fn may_strike() {
-    if ARMED.with_borrow(Option::is_none) || std::thread::panicking() || is_inside() {
-        return;
+    if IS_ARMED.get() && !std::thread::panicking() && !is_inside() {
+        strike();
     }
-    let (cpu, is_masked) = (running_cpu(), OFF.with(Cell::get) != 0);
+}
+
+fn strike() {
+    let (cpu, is_masked) = (running_cpu(), is_masked());
     let may = |armed: &&Armed| armed.strikes == cpu && (armed.unmaskable || !is_masked);
     let armed =
         ARMED.with_borrow(|armed| armed.as_ref().filter(may).map(|armed| (armed.raised.clone(), armed.unmaskable)));
     let is_raised = armed.is_some_and(|(raised, unmaskable)| match unmaskable {
         // There are many accesses to strike at: when it is raised is choice enough, without when that is seen.
-        true => raised.fetch_or(false, Ordering::Relaxed),
-        false => raised.load(Ordering::Relaxed),
+        true => switching(|| raised.fetch_or(false, Ordering::Relaxed)),
+        false => switching(|| raised.load(Ordering::Relaxed)),
     });
     if !is_raised {
         return;
     }
     let Some(armed) = ARMED.with_borrow_mut(Option::take) else { return };
-    INSIDE.with(|inside| inside.set(true));
-    NOWHERE.with(|nowhere| nowhere.set(armed.unmaskable));
+    IS_ARMED.set(false);
+    set_inside(true, armed.unmaskable);
     run_on(armed.plays);
     (armed.handler)();
     run_on(armed.strikes);
-    NOWHERE.with(|nowhere| nowhere.set(false));
-    INSIDE.with(|inside| inside.set(false));
-}
-
-/// Whether the running CPU is in an interrupt that has no CPU to pin to.
-pub(crate) fn is_nowhere() -> bool {
-    NOWHERE.with(Cell::get)
-}
-
-/// Whether the running CPU is in an interrupt.
-pub(crate) fn is_inside() -> bool {
-    INSIDE.with(Cell::get)
+    set_inside(false, false);
 }
 
 /// Interrupts of the running CPU are off while this lives.
@@ -117,14 +105,14 @@ pub struct Held(());
 
 impl Held {
     pub(crate) fn new() -> Held {
-        OFF.with(|off| off.set(off.get() + 1));
+        mask();
         Held(())
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        OFF.with(|off| off.set(off.get() - 1));
+        unmask();
         may_strike();
     }
 }

@@ -10,7 +10,8 @@ use framewright::machine::{Machine, Ordering, Word};
 
 use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
-use crate::loom_machine::{LoomMachine, run_on};
+use crate::loom_machine::LoomMachine;
+use crate::running::{begin, run_on, switching};
 use crate::session::{self, Plant};
 use crate::stage::Stage;
 
@@ -44,6 +45,8 @@ pub struct Model<S: 'static = Stage> {
 pub struct Outcome {
     /// Executions until the search was complete, or until the first failure.
     pub executions: u64,
+    /// Executions of the searches that were thrown away, and of the one that comes first to learn the words.
+    pub thrown_away: u64,
     /// Words that the threads share.
     pub words: usize,
     /// Wall-clock time, with the searches that were thrown away.
@@ -59,6 +62,8 @@ struct StartOver;
 
 /// Stack of a model's threads, in words of 8 bytes: a panic that prints a backtrace must fit.
 const STACK: usize = 1 << 15;
+/// Preemptions of the search that comes first, of a model that is searched with more.
+const SCOUT: usize = 1;
 /// Steps of one execution; more means that threads wait for each other for ever.
 const STEPS: usize = 20_000;
 
@@ -89,18 +94,33 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     session::with(|session| session.start(plant, (model.spins, model.threads.len())));
     QUIET.set(is_quiet);
     quiet_hook();
-    let failure = loop {
-        let result = catch_unwind(AssertUnwindSafe(|| builder(model).check(move || execute(model))));
-        RUN.with_borrow_mut(Option::take);
-        if session::with(|session| session.learned.get()) {
+    let mut thrown_away = 0;
+    let mut failure = None;
+    // Most of the words that the threads share are met with one preemption. Met late, each throws a long search away.
+    let scout = Some(SCOUT).filter(|&scout| model.bound.is_none_or(|bound| bound > scout));
+    for bound in scout.map(Some).into_iter().chain([model.bound]) {
+        failure = loop {
             session::with(|session| session.restart());
-            continue;
+            let result = catch_unwind(AssertUnwindSafe(|| builder(model, bound).check(move || execute(model))));
+            RUN.with_borrow_mut(Option::take);
+            // An execution that failed left its device behind.
+            device::disarm();
+            let (has_learned, executions) = session::with(|session| (session.learned.get(), session.executions.get()));
+            if has_learned || bound != model.bound {
+                thrown_away += executions;
+            }
+            if !has_learned {
+                break result.err().map(|payload| text(payload.as_ref()));
+            }
+        };
+        if failure.is_some() {
+            break;
         }
-        break result.err().map(|payload| text(payload.as_ref()));
-    };
+    }
     QUIET.set(false);
     session::with(|session| Outcome {
         executions: session.executions.get(),
+        thrown_away,
         words: session.words(),
         elapsed: began.elapsed(),
         failure,
@@ -109,13 +129,13 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
 }
 
 /// Everything that environment variables could change is set here.
-fn builder<S>(model: &Model<S>) -> loom::model::Builder {
+fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.max_threads = model.threads.len() + 1 + usize::from(model.device.is_some());
     builder.max_branches = STEPS;
     builder.max_permutations = None;
     builder.max_duration = None;
-    builder.preemption_bound = model.bound;
+    builder.preemption_bound = bound;
     builder.checkpoint_file = None;
     builder.location = false;
     builder.log = false;
@@ -133,7 +153,11 @@ fn execute<S>(model: &'static Model<S>) {
 
 fn spawn(body: impl FnOnce() + Send + 'static) {
     // The handle is not joined: the last thread to finish does what is left to do.
-    let handle = loom::thread::Builder::new().stack_size(STACK).spawn(body);
+    let thread = move || {
+        begin();
+        body();
+    };
+    let handle = switching(|| loom::thread::Builder::new().stack_size(STACK).spawn(thread));
     drop(handle.expect("loom's threads start"));
 }
 

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread::Thread;
 
-use crate::loom_machine::running_cpu;
+use crate::running::{running_cpu, switching};
 use crate::word::CPUS;
 
 /// See the module's description.
@@ -65,7 +65,7 @@ pub(crate) fn together(fences: Fences, cpus: impl Iterator<Item = u16>) {
 pub(crate) fn sleep() {
     let thread = loom::thread::current();
     STATE.with(|state| state.sleepers.borrow_mut()[usize::from(running_cpu())] = Some(thread));
-    loom::thread::park();
+    switching(loom::thread::park);
 }
 
 /// Wakes a CPU's thread if it sleeps. That orders memory as a release and an acquire would.
@@ -78,7 +78,7 @@ pub(crate) fn wake(cpu: u16) {
 /// To be called before an operation on a shared word: an interrupt may strike here.
 pub(crate) fn may_strike() {
     if let Some(clock) = clock(running_cpu()) {
-        clock.load(Ordering::Relaxed);
+        switching(|| clock.load(Ordering::Relaxed));
         take();
     }
 }
@@ -126,7 +126,7 @@ pub(crate) fn heavy() {
     let others: Vec<u16> = (0..CPUS as u16).filter(|&cpu| cpu != running_cpu()).collect();
     for &cpu in &others {
         if let Some(clock) = clock(cpu) {
-            clock.swap(0, Ordering::Relaxed);
+            switching(|| clock.swap(0, Ordering::Relaxed));
         }
         if STATE.with(|state| state.running.get()) & 1 << cpu != 0 {
             STATE.with(|state| state.asked[usize::from(cpu)].set(state.asked[usize::from(cpu)].get() | own));

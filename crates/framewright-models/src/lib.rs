@@ -37,6 +37,7 @@ pub mod lists;
 pub mod loom_machine;
 pub mod models;
 pub mod published;
+mod running;
 pub mod session;
 pub mod stage;
 pub mod word;

@@ -2,29 +2,15 @@
 //!
 //! See [`crate::interrupt`] for the pair of fences.
 
-use std::cell::Cell;
 use std::panic::Location;
 
 use framewright::machine::{Fault, Machine, Pinned};
 use framewright::units::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+use crate::running::{is_inside, is_nowhere, running_cpu};
 use crate::word::LoomWord;
 use crate::{device, interrupt, session};
-
-loom::thread_local! {
-    static CPU: Cell<u16> = Cell::new(0);
-}
-
-/// The CPU that the running thread of a model plays.
-pub(crate) fn running_cpu() -> u16 {
-    CPU.with(Cell::get)
-}
-
-/// The running thread plays `cpu` from now on.
-pub(crate) fn run_on(cpu: u16) {
-    CPU.with(|own| own.set(cpu));
-}
 
 /// See the module's description.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +37,7 @@ impl Pinned for LoomPin {
 
 /// Whether the fence, or the guard, called at `place` is to be passed.
 fn passes(place: &Location<'_>) -> bool {
-    session::with(|session| session.fences(place)) && !std::thread::panicking()
+    (!session::is_planted() || session::with(|session| session.fences(place))) && !std::thread::panicking()
 }
 
 impl Machine for LoomMachine {
@@ -64,7 +50,7 @@ impl Machine for LoomMachine {
     type Irq<'a> = Option<device::Held>;
 
     fn pin(&self) -> LoomPin {
-        LoomPin(if device::is_nowhere() { CpuId::NONE } else { CpuId(running_cpu()) })
+        LoomPin(if is_nowhere() { CpuId::NONE } else { CpuId(running_cpu()) })
     }
 
     #[track_caller]
@@ -77,7 +63,7 @@ impl Machine for LoomMachine {
     }
 
     fn in_interrupt(&self) -> bool {
-        device::is_inside()
+        is_inside()
     }
 
     #[track_caller]

@@ -20,7 +20,8 @@ use framewright_rt::Storage;
 use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
 
-use crate::loom_machine::{LoomMachine, run_on, running_cpu};
+use crate::loom_machine::LoomMachine;
+use crate::running::{run_on, running_cpu};
 use crate::sync::queued_lock::QueuedLock;
 use crate::sync::ticket_lock::TicketLock;
 use crate::word::CPUS;

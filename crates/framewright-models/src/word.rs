@@ -26,7 +26,7 @@ use std::rc::Rc;
 use framewright::machine::{Busy, Ordering, Patience, Word};
 use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::loom_machine::running_cpu;
+use crate::running::{running_cpu, switching};
 use crate::session::{self, Phase, Share};
 use crate::{device, interrupt};
 
@@ -144,9 +144,9 @@ impl<T: Copy + Default, A: Atomic<T>> Inner<T, A> {
     fn load(&self, atomic: &A, order: atomic::Ordering) -> T {
         let cpu = running_cpu();
         if let Some(bell) = self.bell(cpu) {
-            bell.load(atomic::Ordering::Relaxed);
+            switching(|| bell.load(atomic::Ordering::Relaxed));
         }
-        let value = atomic.load(order);
+        let value = switching(|| atomic.load(order));
         self.readers.set(self.readers.get() | 1 << cpu);
         self.last.set(cpu);
         value
@@ -162,7 +162,7 @@ impl<T: Copy + Default, A: Atomic<T>> Inner<T, A> {
         while let Some(cpu) = (0..CPUS as u16).find(hidden) {
             self.readers.set(self.readers.get() & !(1 << cpu));
             if let Some(bell) = self.bell(cpu) {
-                bell.swap(T::default(), atomic::Ordering::Relaxed);
+                switching(|| bell.swap(T::default(), atomic::Ordering::Relaxed));
             }
         }
         self.readers.set(0);
@@ -227,7 +227,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
             inner.sleepers.borrow_mut().push(running_cpu());
             interrupt::sleep();
         } else {
-            loom::thread::yield_now();
+            switching(loom::thread::yield_now);
         }
     }
 
@@ -241,7 +241,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
 
     /// Notes who touches a plain word.
     fn touch(&self, writes: bool) {
-        if std::thread::panicking() || session::with(|session| session.phase.get()) == Phase::Alone {
+        if std::thread::panicking() || session::phase() == Phase::Alone {
             return;
         }
         let touched = self.touched.get() | 1 << running_cpu() | if writes { WRITTEN } else { 0 };
@@ -256,6 +256,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
 
 /// The ordering of a call at `place`; none if the call does nothing.
 fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
+    if !session::is_planted() {
+        return Some(order);
+    }
     session::with(|session| (!session.skips(place)).then(|| session.ordering(place, order)))
 }
 
@@ -293,7 +296,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             |cell| cell.set(value),
             |atomic, inner| {
                 inner.ring();
-                atomic.store(value, store_order(order));
+                switching(|| atomic.store(value, store_order(order)));
                 inner.stored(value, order);
             },
         );
@@ -307,7 +310,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             |cell| cell.replace(value),
             |atomic, inner| {
                 inner.ring();
-                let before = atomic.swap(value, rmw_order(order));
+                let before = switching(|| atomic.swap(value, rmw_order(order)));
                 inner.stored(value, order);
                 before
             },
@@ -328,7 +331,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         };
         self.access(true, plain, |atomic, inner| {
             inner.ring();
-            let result = atomic.cas(current, new, (rmw_order(order), load_order(order)));
+            let result = switching(|| atomic.cas(current, new, (rmw_order(order), load_order(order))));
             if result.is_ok() {
                 inner.stored(new, order);
             }
@@ -340,7 +343,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
     fn add(&self, value: T, order: Ordering) -> T {
         let place = Location::caller();
         let Some(order) = at(place, order) else { return T::default() };
-        if session::with(|session| session.tears(place)) {
+        if session::is_planted() && session::with(|session| session.tears(place)) {
             let before = self.load(order);
             self.store(A::sum(before, value), order);
             return before;
@@ -350,7 +353,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             |cell| cell.replace(A::sum(cell.get(), value)),
             |atomic, inner| {
                 inner.ring();
-                let before = atomic.add(value, rmw_order(order));
+                let before = switching(|| atomic.add(value, rmw_order(order)));
                 inner.stored(A::sum(before, value), order);
                 before
             },

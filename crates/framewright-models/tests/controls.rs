@@ -2,28 +2,33 @@
 //!
 //! Each control names a line of the core by its text, so that it moves with the code and fails if the line is gone.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use framewright_models::explore::{Model, explore, explore_wrong};
 use framewright_models::models;
 use framewright_models::session::{Place, Plant};
 
-/// The Rust files in a folder and in the folders below it.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("the core's sources");
-    let paths = entries.map(|entry| entry.expect("the core's sources").path());
-    paths
-        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .collect()
+/// The sources below a folder: path seen from `root`, and text.
+fn sources(root: &Path, folder: &Path) -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).expect("the core's sources") {
+        let path = entry.expect("the core's sources").path();
+        if path.is_dir() {
+            sources.extend(self::sources(root, &path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let file = path.strip_prefix(root).expect("below the root").display().to_string().replace('\\', "/");
+            sources.push((file, fs::read_to_string(&path).expect("a source of the core")));
+        }
+    }
+    sources
 }
 
 /// The call where `text` ends in the core's sources, which must have it once.
 fn place(text: &str) -> Place {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../framewright/src"));
     let mut places = Vec::new();
-    for path in sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../framewright/src"))) {
-        let source = std::fs::read_to_string(&path).expect("a source of the core");
-        let file = path.file_name().expect("a file").to_string_lossy().into_owned();
+    for (file, source) in sources(root, root) {
         let ends = source.match_indices(text).map(|(at, _)| at + text.trim_end().len());
         places.extend(ends.map(|end| (file.clone(), source[..end].lines().count() as u32)));
     }

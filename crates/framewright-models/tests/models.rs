@@ -17,10 +17,11 @@ fn hold<S>(models: &'static [Model<S>]) {
         let outcome = explore(model, None);
         let bound = model.bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string());
         println!(
-            "{:24} preemptions {bound:>3}, {:>2} shared words, {:>6} executions, {:>5.1} s",
+            "{:24} preemptions {bound:>3}, {:>2} shared words, {:>6} executions (after {:>5} thrown away), {:>5.1} s",
             model.name,
             outcome.words,
             outcome.executions,
+            outcome.thrown_away,
             outcome.elapsed.as_secs_f32()
         );
         assert_eq!(outcome.failure, None, "{}", model.name);

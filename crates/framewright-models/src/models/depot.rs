@@ -62,7 +62,7 @@ pub const MODELS: &[Model] = &[
 const PUT: (u16, Part) = (0, |stage| stage.free_from(0));
 
 fn take_two(stage: &Stage) {
-    let slot = usize::from(crate::loom_machine::running_cpu()) * 2;
+    let slot = usize::from(crate::running::running_cpu()) * 2;
     stage.alloc_into(slot, 0);
     stage.alloc_into(slot + 1, 0);
 }
