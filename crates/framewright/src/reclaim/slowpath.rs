@@ -64,7 +64,7 @@ enum Rung {
     /// released.
     Depot,
     /// A movable request that would take a small block of another mobility waits for background reclaim, once and
-    /// shortly.
+    /// briefly.
     Stall,
     /// Background reclaim is woken; only the min mark must remain.
     WakeAndMin,
@@ -260,7 +260,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Returns whether moving memory may serve the request.
     ///
     /// It wants more than a page; or it may have a page of another mobility only as part of a whole pageblock, which
-    /// moving movable memory can empty. A request that frees memory never compacts.
+    /// moving movable memory can empty. A request with `__GFP_MEMALLOC` never
+    /// compacts: it must not be kept from freeing memory.
     fn may_compact(&self, plan: &Plan) -> bool {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);
