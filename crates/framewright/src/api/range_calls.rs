@@ -1,7 +1,7 @@
 //! Calls about memory by its place: ranges, contiguous frames, memory hotplug, the types of pageblocks.
 //!
-//! All but the last two wait for other CPUs and may move memory, so they fail in an interrupt. `range/` does their
-//! work.
+//! The calls that allocate or withhold a range wait for other CPUs and may move memory, so they fail in an interrupt.
+//! `range/` does the work.
 
 use core::cell::Cell;
 

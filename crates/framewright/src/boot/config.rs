@@ -1,12 +1,12 @@
 //! Configuration: the memory map, the CPUs, and the sizes that follow from them.
 //!
-//! A region is cut into zones by address:
+//! A region is cut into zones by address. The first row that applies decides:
 //!
 //! | address | zone |
 //! |---|---|
+//! | inside a movable range | Movable |
 //! | below `dma_end` | DMA |
 //! | below `dma32_end` | DMA32 |
-//! | inside a movable range | Movable |
 //! | otherwise | Normal |
 //!
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)

@@ -137,7 +137,7 @@ impl Layout {
     }
 }
 
-/// Entries that the table of sections may always have.
+/// Entries that the table of sections may have, however little memory there is.
 const FEW_SECTIONS: u64 = 1 << 10;
 
 /// Returns the binary logarithm of the frames that an entry of the section table covers.
