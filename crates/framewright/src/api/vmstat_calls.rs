@@ -12,8 +12,8 @@ impl<M: Machine> Allocator<'_, M> {
     /// Linux does this every second on each CPU; here any CPU may do it. Counts are folded where the mechanisms let
     /// CPUs keep some (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`).
     ///
-    /// Blocks of other nodes' zones on the CPU's lists are also freed, whatever the mechanisms: at the third call since
-    /// the CPU last allocated or freed there.
+    /// Whatever the mechanisms, the call also frees blocks of other nodes' zones on the CPU's lists. It does so at the
+    /// third call since the CPU last allocated or freed there.
     pub fn refresh_statistics(&self, cpu: CpuId) -> Refreshed {
         self.world().refresh(cpu)
     }
@@ -34,10 +34,10 @@ impl<M: Machine> Allocator<'_, M> {
         self.world().set_pressure(node, is_short);
     }
 
-    /// Changes a counter of the embedder in a zone; false if there is no such one.
+    /// Changes an embedder's counter in a zone; false if it does not exist.
     ///
-    /// The counters are those of [`crate::Config::zone_counters`]. The call is as cheap as the allocator's own counts:
-    /// with `zone-stat=differentials`, a CPU folds its share into the zone only when that exceeds a threshold. Context:
+    /// The counters are those of [`crate::Config::zone_counters`]. The call is as cheap as the allocator's own counts.
+    /// With `zone-stat=differentials`, a CPU folds its share into the zone only when that exceeds a threshold. Context:
     /// any.
     pub fn count_in_zone(&self, zone: ZoneIdx, index: usize, change: i64) -> bool {
         let world = self.world();
@@ -46,7 +46,7 @@ impl<M: Machine> Allocator<'_, M> {
         world.pinned(count).is_some()
     }
 
-    /// Changes a counter of the embedder in a node; false if there is no such one.
+    /// Changes an embedder's counter in a node; false if it does not exist.
     ///
     /// Like [`Allocator::count_in_zone`], for [`crate::Config::node_counters`]. A CPU may keep at most what it may keep
     /// in a zone of the node.

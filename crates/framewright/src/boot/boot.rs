@@ -89,7 +89,7 @@ pub struct Parts<'a, M: Machine> {
 }
 
 impl<M: Machine> Parts<'_, M> {
-    /// Returns the same parts, each as long as the layout says.
+    /// Cuts each part to the length that the layout says.
     fn cut(self, layout: &Layout) -> Result<Self, BootError> {
         Ok(Parts {
             sections: cut("sections", self.sections, layout.sections)?,
@@ -244,8 +244,8 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 
 /// Returns whether per-CPU lists serve requests and accept frees without further checks.
 ///
-/// They do if no mechanism needs a check, the frames of a list need not be counted together with the CPU's others, and
-/// no interrupt uses the lists.
+/// They do under three conditions. No mechanism needs a check. The frames of a list need not be counted together with
+/// those of the CPU's other lists. No interrupt uses the lists.
 fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
     let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
     let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
@@ -288,8 +288,8 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
 /// Makes each node's list of zones.
 ///
 /// Its own zones come first, then those of the other nodes by distance; of each node, the highest kind comes first. At
-/// equal distance the next higher number comes first, cyclically, so that the neighbours of a full node do not all use
-/// the same one. Zones without memory are left out. The unused rest of the list names no zone.
+/// equal distance the next higher number comes first, cyclically. So the neighbours of a full node do not all use the
+/// same node. Zones without memory are left out. The unused rest of the list names no zone.
 fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
     let length = nodes.saturating_mul(ZoneKind::COUNT);

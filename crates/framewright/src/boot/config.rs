@@ -29,14 +29,14 @@ pub struct Region {
     pub range: PfnRange,
     /// Its node.
     pub node: NodeId,
-    /// Whether the allocator may hand it out.
+    /// Whether the allocator may allocate from it.
     ///
     /// Memory that is not usable is present but withheld, until [`crate::Allocator::bring_online`].
     pub usable: bool,
 }
 
 impl Region {
-    /// Returns memory to hand out: the frames from `start` to `end`, exclusive, on `node`.
+    /// Returns usable memory: the frames from `start` to `end`, exclusive, on `node`.
     pub const fn usable(start: u64, end: u64, node: u8) -> Region {
         Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
     }
@@ -74,9 +74,9 @@ pub struct Config<'c> {
     pub tuning: &'c [Tuning],
     /// The mechanisms that are on.
     pub mechanisms: Mechanisms,
-    /// Names of counters that the embedder keeps in each zone, in the order of zoneinfo; at most 14.
+    /// Names of the embedder's counters in each zone, in zoneinfo's order; at most 14.
     pub zone_counters: &'static [&'static str],
-    /// Names of counters that the embedder keeps in each node, in the order of zoneinfo; at most 48.
+    /// Names of the embedder's counters in each node, in zoneinfo's order; at most 48.
     pub node_counters: &'static [&'static str],
 }
 
@@ -389,7 +389,7 @@ impl<'c> Runs<'c> {
         self.map(|(start, end)| end.saturating_sub(start)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of frames from the start of the first section to the end of the last.
+    /// Returns the frames from the first section's start to the last section's end.
     pub(crate) fn span(&self) -> u64 {
         let first = self.regions.first().map_or(0, |region| self.sections_of(region).0);
         let end = self.regions.last().map_or(0, |region| self.sections_of(region).1);

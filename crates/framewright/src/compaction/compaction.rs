@@ -1,13 +1,13 @@
 //! Compaction: moves memory in use, so that free memory lies together.
 //!
 //! A request may need a block that is not there although enough memory is free. It then compacts, zone by zone
-//! ([`World::compact_for`]). A node's background thread compacts after background reclaim has freed what was short. It
-//! also compacts unasked when too much of the free memory is scattered (`kswapd.rs`). There are two algorithms to
-//! choose from ([`Compaction`]):
+//! ([`World::compact_for`]). A node's background thread compacts after background reclaim has freed enough memory
+//! (`kswapd.rs`). It also compacts unasked when too much of the free memory is scattered (`background_calls.rs`). There
+//! are two algorithms to choose from ([`Compaction`]):
 //!
 //! - *scanners*, as in Linux: `scanners.rs`.
 //! - *emptiest*: of the next `WINDOW` ranges, the one with the least in use is emptied (`emptiest.rs`), as a contiguous
-//!   range is (`contig_range.rs`). It is isolated, so that no request uses what is freed in it. Its blocks move to the
+//!   range is (`contig_range.rs`). It is isolated, so that no request uses its freed blocks. Its blocks move to the
 //!   fullest of the other pageblocks looked at. In the end the range is free as one block.
 //!
 //! With *emptiest*, a nearly full pageblock fills up and a nearly empty one becomes empty, so a move makes the next
@@ -41,7 +41,7 @@ use crate::zonelist::numa_stat::{Counted, ServedFrom};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
-/// Times that a request looks for a range to empty before it gives up: 1 GiB on x86.
+/// Largest number of searches for a range, for one request: 1 GiB on x86.
 const TRIES: u32 = 8;
 
 impl<'a, M: Machine> World<'a, M> {
@@ -100,8 +100,8 @@ impl<'a, M: Machine> World<'a, M> {
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
         for zone in self.zonelist(plan) {
-            // A request that has just reclaimed memory skips the back-off and does not wait for another compactor.
-            // Isolation prevents that two empty the same range.
+            // A request that has just reclaimed memory skips the back-off and does not wait for another compactor. Two
+            // compactors do not empty the same range.
             let asks = effort == Effort::Worthwhile;
             if asks && !zone.compaction.begin(plan.order) {
                 continue;
@@ -150,7 +150,7 @@ impl<'a, M: Machine> World<'a, M> {
         Err(Why::Fragmented)
     }
 
-    /// Cuts a request's block out of a range that was emptied for it; frees the rest.
+    /// Cuts a request's block out of the range emptied for it; frees the rest.
     ///
     /// The range is allocated.
     fn capture(&self, zone: &'a Zone<M>, range: PfnRange, plan: &Plan) -> Option<Frame> {

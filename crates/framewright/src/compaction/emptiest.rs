@@ -1,6 +1,6 @@
 //! Compaction by the emptiest range: of the next [`WINDOW`] ranges, the one with the least in use is emptied.
 //!
-//! The range is isolated as a contiguous range is (`contig_range.rs`), so that no request uses what is freed in it. Its
+//! The range is isolated as a contiguous range is (`contig_range.rs`), so that no request uses its freed blocks. Its
 //! blocks move to those of the other pageblocks looked at that have the most in use.
 //!
 //! Cost: [`WINDOW`] ranges are looked at for one that is emptied, and one move for each block in use there. Rejected

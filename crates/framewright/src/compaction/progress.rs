@@ -18,7 +18,7 @@ pub struct Compacted {
 /// How much may be moved for one range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// No more than what was free there.
+    /// No more frames than were free there.
     Worthwhile,
     /// Everything in use there: memory was freed for it.
     Any,

@@ -13,7 +13,7 @@
 //! Until then other requests may use the blocks, and a pageblock that is nearly empty may fill up again. A block that
 //! cannot be moved does not stop the scanner: it moves the blocks around it.
 //!
-//! Cost: a run looks at each movable pageblock at most once, and drains the running CPU's lists once for each pageblock
+//! Cost: a run looks at each movable pageblock at most once. It drains the running CPU's lists once for each pageblock
 //! from which blocks were moved.
 //!
 //! Left out: the hints by which Linux skips pageblocks in which it found nothing the last time, and Linux's other

@@ -68,9 +68,9 @@ impl Record<'_> {
 impl<M: Machine> Allocator<'_, M> {
     /// Calls `visit` with every word and array of words of the allocator.
     ///
-    /// The order is unspecified, and no two overlap. Arrays are passed in stretches of one node each: descriptors by
-    /// the frames' zones, entries of per-CPU lists by their CPU, and magazines by the first CPU of their shard. Fields
-    /// that are no words are fixed at boot, and left out.
+    /// The order is unspecified, and no two overlap. Arrays are passed in stretches of one node each. For descriptors,
+    /// the node is that of the frames' zone. For entries of per-CPU lists, it is that of the CPU. For magazines, it is
+    /// that of the shard's first CPU. Fields that are no words are fixed at boot, and left out.
     pub fn fields(&self, visit: &mut dyn FnMut(Field<'_>)) {
         let world = self.world();
         for zone in world.zones {

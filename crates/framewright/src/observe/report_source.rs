@@ -85,7 +85,7 @@ impl<M: Machine> Allocator<'_, M> {
         blocks
     }
 
-    /// Returns what was moved and what compaction did.
+    /// Returns the counters of migration and compaction.
     ///
     /// All `None` where compaction is off: vmstat then has no such lines.
     fn moves(&self) -> VmEvents {

@@ -175,7 +175,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
     }
 }
 
-/// Returns a number for a frame, so that sums of these numbers identify sets of frames.
+/// Returns a frame's number, so that the sum of such numbers identifies a set.
 ///
 /// Two sets with the same sum are the same set, as far as a sum can tell.
 fn mark(frame: Frame) -> u64 {
@@ -183,7 +183,7 @@ fn mark(frame: Frame) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Walks the zone's frames block by block, and counts them by state: F1, F2, B5, B6.
+/// Counts a zone's frames by state, block by block: F1, F2, B5, B6.
 ///
 /// Returns the counts, the sum of the marks of per-CPU blocks, and the number of free blocks whose merge was skipped.
 fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameCounts, u64, u64), Violation> {
@@ -347,7 +347,7 @@ fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Fr
     Ok(())
 }
 
-/// Walks the rings of every CPU: P1, P2 and P3; walks the depots: D1 and D2.
+/// Walks every CPU's rings (P1, P2, P3) and the depots (D1, D2).
 ///
 /// Returns the number of frames in them and the sum of the blocks' marks.
 fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {

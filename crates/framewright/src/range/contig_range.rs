@@ -46,9 +46,13 @@ const ROUNDS: u32 = 8;
 ///
 /// After that many, the frames count as held by a list that cannot be drained.
 const RETURNS: u32 = 64;
-/// Polls of such a frame in one wait: as many as of a list that another CPU drains.
+/// Polls of such a frame in one wait.
+///
+/// As many as of a list that another CPU drains.
 const LOOKS: u32 = 1 << 20;
-/// Compaction retries busy blocks in the next round, up to 1 / `FEW` of the range's frames.
+/// Divisor of a range's frames that may be busy and are retried.
+///
+/// Compaction retries blocks that their owner could not move, in the next round, up to this share of the range.
 const FEW: u64 = 4;
 
 /// State that the blocks of a range get once it is collected.
@@ -67,7 +71,9 @@ pub(crate) enum Means<'p> {
     Nothing,
     /// Blocks are moved to any place.
     Moves,
-    /// Blocks are moved to a place that compaction finds; lists are drained only if they hold frames of the range.
+    /// Blocks are moved to a place that compaction finds.
+    ///
+    /// Lists are drained only if they hold frames of the range.
     Compaction(&'p dyn Fn(Order) -> Option<Frame>),
 }
 
@@ -305,8 +311,7 @@ impl<'a, M: Machine> World<'a, M> {
                         again = again.or(Some(pfn));
                     }
                 }
-                // No look can tell which CPU holds it: one that removed it before the isolation, and is about to
-                // allocate it.
+                // Held by a CPU that removed it before the isolation and is about to allocate it. No look shows that.
                 Part::Hole if frames.pageblock(frame).zone().is_some() => again = again.or(Some(pfn)),
                 Part::Hole | Part::Offline(..) | Part::Allocated(..) | Part::Quarantined(..) => {
                     return Err(AllocError::Busy { pfn });

@@ -4,9 +4,9 @@
 //! Where no block is large enough, and always above the largest order, the zones are searched from their first frame
 //! on. Every start that the alignment allows counts, wherever a zone or its pageblocks begin and end.
 //!
-//! The search looks before it allocates ([`World::gap`]). A frame that no range can have ends a candidate: a hole, a
-//! frame of another zone, a withheld frame, or one that is in use for good. The next candidate begins after that frame.
-//! A candidate without such a frame is allocated as any range is (`contig_range.rs`). If that fails, the next begins
+//! The search looks before it allocates ([`World::gap`]). A frame that no range can have ends a candidate. It is a
+//! hole, belongs to another zone, is withheld, or is in use for good. The next candidate begins after that frame. A
+//! candidate without such a frame is allocated as any range is (`contig_range.rs`). If that fails, the next begins
 //! after the frame in the way.
 //!
 //! Cost: each frame of a zone is looked at about once.

@@ -16,7 +16,7 @@
 //! or not.
 //!
 //! Rejected: the core frees the block when the callback returns. A wrong callback, or a free on another CPU at that
-//! moment, would then free a block twice, and the core could not tell.
+//! moment, would then free a block twice, and the core could not notice it.
 
 use core::cell::Cell;
 

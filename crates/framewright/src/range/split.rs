@@ -1,7 +1,7 @@
 //! Parts of allocated blocks: freeing, cutting, splitting, joining.
 //!
-//! Any stretch of allocated frames can be freed, whatever blocks it consists of. The blocks at its ends are cut. What
-//! is left of them stays allocated, in the largest aligned blocks that tile it.
+//! Any stretch of allocated frames can be freed, whatever blocks it consists of. The blocks at its ends are cut. Their
+//! remaining frames stay allocated, in the largest aligned blocks that tile them.
 //!
 //! Cost: a cut, a join or a split holds the zone lock, and writes one head byte for each piece (a join: for each
 //! frame).

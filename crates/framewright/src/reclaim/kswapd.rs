@@ -1,10 +1,10 @@
 //! Background reclaim: what a node's kswapd does each time it is woken. (kcompactd: `compaction.rs`.)
 //!
 //! A request wakes the node's thread in two cases. It found a zone below its low mark, or it mixed mobilities and
-//! raised the marks (`watermark_boost.rs`). The thread calls `Allocator::balance`. The embedder frees memory
-//! ([`Machine::reclaim`]) until a zone of the node is above its high mark and has a block of the order that was asked
-//! for. The core only says how many frames to free and how hard to look. The embedder decides which memory is freed,
-//! and which must not be.
+//! raised the marks (`watermark_boost.rs`). The thread calls `Allocator::balance`. The embedder then frees memory
+//! ([`Machine::reclaim`]). It does so until a zone of the node is above its high mark and has a block of the order
+//! asked for. The core only says how many frames to free and how hard to look. The embedder decides which memory is
+//! freed, and which must not be.
 //!
 //! Which memory counts as free:
 //!
@@ -15,7 +15,7 @@
 //! | mobilities are kept apart by force, blocks cannot be moved | whole free pageblocks |
 //!
 //! While a zone is boosted, its high mark is too. Then the run frees until a zone of the node is above the boosted
-//! mark. If one is above it from the start, the boost is worked off *gently*: nothing is written out for it, and it
+//! mark. If one is above it from the start, the boost is worked off *gently*: nothing is written out for it. Such a run
 //! ends as soon as a round frees nothing. At the end the marks fall by the boost that they had when the run began,
 //! because other requests may have raised them since. Then background compaction is woken.
 //!
@@ -46,7 +46,9 @@ pub struct Balanced {
     pub rounds: u32,
     /// Frames by which the marks fell: the boost that was worked off, or given up.
     pub boost: u64,
-    /// Whether a zone of the node is now above its high mark and has a block of the order asked for.
+    /// Whether a zone of the node now has enough free memory.
+    ///
+    /// It is above its high mark and has a block of the order asked for.
     pub is_balanced: bool,
 }
 
@@ -126,7 +128,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
     }
 
-    /// Returns whether a zone of the node has enough free memory, and a block of the order.
+    /// Returns whether a zone of the node has enough memory and such a block.
     ///
     /// Enough is the high mark, with its boost if any, for requests that can use any zone of the node. The memory that
     /// a zone reserves from such requests does not count. A node without memory has enough.

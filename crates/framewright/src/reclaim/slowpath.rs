@@ -25,7 +25,9 @@ use crate::zone::zone::Zone;
 use crate::zonelist::plan::{Plan, first_rights, is_optional, may_use_reserves, slow_rights};
 use crate::zonelist::world::World;
 
-/// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
+/// Above this order a request fails sooner.
+///
+/// So large a block is rarely worth long reclaim.
 const COSTLY_ORDER: Order = Order(3);
 /// Rounds of reclaim after which an ordinary request fails, although each freed some memory.
 const MAX_ROUNDS: u32 = 16;
@@ -60,11 +62,13 @@ const STALL_BOOST: u64 = 1 + 2 * 3;
 enum Rung {
     /// Blocks that were freed unmerged are merged.
     Skipped,
-    /// Deferred frees are freed to their zones, depots are drained and merged, and pageblocks that CPUs own are
-    /// released.
+    /// Deferred frees, depots and owned pageblocks are freed to the zones.
+    ///
+    /// The blocks of depots merge; the owners lose their pageblocks.
     Depot,
-    /// A movable request that would take a small block of another mobility waits for background reclaim, once and
-    /// briefly.
+    /// A movable request waits for background reclaim, once and briefly.
+    ///
+    /// It does if it would steal a small block of another mobility.
     Stall,
     /// Background reclaim is woken; only the min mark must remain.
     WakeAndMin,
@@ -78,7 +82,9 @@ enum Rung {
     Reclaim,
     /// Marks count without their boost: no request fails because they were raised.
     Unboosted,
-    /// Mobilities that were kept apart up to here are mixed, unless the caller has another way.
+    /// Mobilities that were kept apart until now are mixed.
+    ///
+    /// Unless the caller has another way.
     Mix,
     /// The reserve for high orders.
     HighAtomic,
@@ -185,7 +191,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// First try of an interleaved request whose node has no zone wholly below its limit.
     ///
-    /// Tries that node all the same, then the others.
+    /// Tries that node nevertheless, then all other nodes.
     fn alloc_turn_below(&self, plan: &Plan) -> Option<Frame> {
         let there = Plan { allowed: plan.turn.map(NodeSet::only).unwrap_or_default(), ..*plan };
         let rights = first_rights(plan);
@@ -259,9 +265,9 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Returns whether moving memory may serve the request.
     ///
-    /// It wants more than a page; or it may have a page of another mobility only as part of a whole pageblock, which
-    /// moving movable memory can empty. A request with `__GFP_MEMALLOC` never
-    /// compacts: it must not be kept from freeing memory.
+    /// It may in two cases. The request wants more than a page. Or it may have a page of another mobility only as part
+    /// of a whole pageblock, and moving movable memory can empty one. A request with `__GFP_MEMALLOC` never compacts:
+    /// it must not be kept from freeing memory.
     fn may_compact(&self, plan: &Plan) -> bool {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);

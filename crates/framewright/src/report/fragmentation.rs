@@ -106,7 +106,7 @@ impl<S: Source + ?Sized> fmt::Display for UnusableIndex<'_, S> {
 ///
 /// [`fragmentation_index`] by order for each zone with memory. Columns are a blank wider than those of
 /// [`UnusableIndex`] since Linux 5.16. Linux prints the whole part and the thousandths each with its sign, so that -500
-/// thousandths is ` 0.-500`; this prints the same.
+/// thousandths is ` 0.-500`; so does this.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtfragIndex<'a, S: Source + ?Sized>(pub &'a S);
 

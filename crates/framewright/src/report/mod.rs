@@ -10,8 +10,8 @@
 //! | `vmstat`, and a node's `vmstat` and `numastat` | counters |
 //! | debugfs's `unusable_index` and `extfrag_index` | two fragmentation scores |
 //!
-//! Each has a type here whose `Display` writes the file, byte for byte as Linux 6.1 lays it out, with the blanks at the
-//! ends of lines. Parsers in the field split on columns, on line beginnings and on exact words.
+//! Each has a type here whose `Display` writes the file, byte for byte as Linux 6.1 lays it out. Blanks at the ends of
+//! lines are included. Parsers in the field split on columns, on line beginnings and on exact words.
 //!
 //! Everything is counted in frames, except where a name says blocks, pageblocks or events. `docs/stats.md` of the
 //! repository says for every line what it counts, and in which sums it is contained.

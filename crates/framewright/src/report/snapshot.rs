@@ -20,7 +20,7 @@ pub struct ZoneSnapshot {
     pub spanned: u64,
     /// Frames that exist: `spanned` less the holes.
     pub present: u64,
-    /// Frames that the allocator was given: `present` less those kept back at boot.
+    /// Frames that the allocator was given: `present` less those withheld at boot.
     pub managed: u64,
     /// Frames in pageblocks of type CMA.
     pub cma: u64,
@@ -51,7 +51,7 @@ pub struct ZoneSnapshot {
     pub mixed: Option<[u64; MigrateType::COUNT]>,
     /// Where requests were served.
     pub numa: NumaCounters,
-    /// Largest share of a counter that a CPU may keep before it is folded into the zone's.
+    /// Largest share of a zone's counter that a CPU may keep unfolded.
     ///
     /// In the counter's unit.
     pub stat_threshold: u32,

@@ -43,7 +43,7 @@ pub trait Source {
     /// and the other files skip it.
     fn zone(&self, zone: ZoneIdx) -> Option<ZoneSnapshot>;
 
-    /// Returns the state of a CPU's list of a zone; `None` if the CPU is offline.
+    /// Returns the state of a CPU's list; `None` if the CPU is offline.
     fn pcp(&self, zone: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot>;
 
     /// Returns the event counters of all CPUs together.
@@ -69,8 +69,8 @@ pub trait Source {
 
     /// Returns the NUMA counters of vmstat, if they are not the sums over the zones.
     ///
-    /// In Linux 4.14 and later, the files of a zone and a node contain what a CPU keeps and has not folded yet. vmstat
-    /// does not.
+    /// In Linux 4.14 and later, a zone's and a node's files contain the shares that CPUs have not folded yet. The file
+    /// vmstat does not.
     fn global_numa(&self) -> Option<NumaCounters> {
         None
     }
