@@ -1,6 +1,7 @@
 //! Calls for background threads: one run of reclaim (kswapd) or of compaction (kcompactd) on a node.
 //!
-//! The core has no threads. The embedder runs one a node and kind, and calls these each time it is woken.
+//! The core has no threads. The embedder runs one of each kind for each node, and calls these functions each time it is
+//! woken.
 
 use crate::api::allocator::Allocator;
 use crate::compaction::progress::Compacted;
@@ -12,24 +13,33 @@ use crate::types::migratetype::MigrateType;
 use crate::types::units::NodeId;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`](crate::machine::Waiter::Kswapd)), each time it is woken; anybody
-    /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
+    /// Frees memory on a node until there is enough.
+    ///
+    /// For the node's background thread ([`Waiter::Kswapd`](crate::machine::Waiter::Kswapd)), each time it is woken;
+    /// any other thread may call it too. Calls [`Machine::reclaim`]. Does nothing for a node without memory.
+    ///
+    /// Context: not in an interrupt, no lock held.
     pub fn balance(&self, node: NodeId) -> Balanced {
         if self.machine().in_interrupt() {
             return Balanced::default();
         }
         let world = self.world();
-        // The marks are looked at closely now.
+        // From here on the marks must be compared with exact counts.
         world.set_pressure(node, true);
         let run = world.balance(node);
         world.set_pressure(node, false);
         run
     }
 
-    /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
-    /// force, a whole free pageblock for each that requests ask for. For the node's background thread
-    /// ([`Waiter::Kcompactd`](crate::machine::Waiter::Kcompactd)), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
-    /// Does nothing where compaction is off or nothing can be moved.
+    /// Compacts a node's zones until each has a free block of the order asked for.
+    ///
+    /// Where mobilities are kept apart by force, each zone must also have a whole free pageblock for every mobility
+    /// that requests ask for.
+    ///
+    /// For the node's background thread ([`Waiter::Kcompactd`](crate::machine::Waiter::Kcompactd)), each time it is
+    /// woken. Calls [`Machine::migrate`]. Does nothing where compaction is off or nothing can be moved.
+    ///
+    /// Context: not in an interrupt, no lock held.
     pub fn compact(&self, node: NodeId) -> Compacted {
         let world = self.world();
         let order = world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max();
@@ -43,8 +53,10 @@ impl<M: Machine> Allocator<'_, M> {
         world.compact_node(node, order, |zone| world.has_block(zone, order) && world.free_in_pageblocks(zone) >= stock)
     }
 
-    /// Compacts a node's zones if more of their free memory is scattered than the mechanisms allow (`proactiveness`), until a tenth
-    /// less is. For a background thread, every half second or so. As [`Allocator::compact`] otherwise.
+    /// Compacts a node's zones if too much of their free memory is scattered.
+    ///
+    /// The mechanisms set the limit (`proactiveness`). The run ends when a tenth less is scattered. For a background
+    /// thread, every half second or so. Otherwise like [`Allocator::compact`].
     pub fn compact_proactively(&self, node: NodeId) -> Compacted {
         let (world, proactiveness) = (self.world(), self.mechanisms().proactiveness.get());
         let low = 100_u64.saturating_sub(u64::from(proactiveness)).max(5);

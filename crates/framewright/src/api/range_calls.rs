@@ -1,6 +1,7 @@
 //! Calls about memory by its place: ranges, contiguous frames, memory hotplug, the types of pageblocks.
 //!
-//! All but the last two wait for other CPUs and may move memory, so an interrupt is refused. Their work is done in `range/`.
+//! The calls that allocate or withhold a range wait for other CPUs and may move memory, so they fail in an interrupt.
+//! `range/` does the work.
 
 use core::cell::Cell;
 
@@ -19,16 +20,17 @@ use crate::types::units::{Order, Pfn, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::plan::first_rights;
 
-/// Above this order nothing is aligned: frame numbers have 52 bits.
+/// Largest order of alignment: frame numbers have 52 bits.
 const MOST_ALIGNED: Order = Order(51);
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Allocates the block of `order` at `pfn`. What is in the way is moved if it can be and `gfp` lets the caller
-    /// wait (`__GFP_DIRECT_RECLAIM`).
+    /// Allocates the block of `order` at `pfn`.
+    ///
+    /// Movable blocks in the way are moved if `gfp` lets the caller wait (`__GFP_DIRECT_RECLAIM`).
     ///
     /// # Errors
-    /// The block is misaligned or not memory of one zone, or something in it stays; or this is an interrupt. An error names the first
-    /// frame of the block that it is about.
+    /// The block is misaligned or not memory of one zone, or some of it cannot be moved; or this is an interrupt. An
+    /// error names the first frame of the block that it is about.
     pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
         self.outside_of_interrupts()?;
         if order > self.geometry().max_order {
@@ -51,12 +53,14 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(pfn)
     }
 
-    /// Allocates exactly the frames of `range`, of any length and alignment within one zone. It consists of the largest
-    /// aligned blocks that tile it; free it by [`Allocator::free_range`], whole or in parts.
+    /// Allocates exactly the frames of `range`.
+    ///
+    /// The range has any length and alignment, within one zone. It consists of the largest aligned blocks that tile it.
+    /// Free it by [`Allocator::free_range`], whole or in parts.
     ///
     /// # Errors
-    /// The range is not memory of one zone, or something in it stays; or this is an interrupt. An error names the first frame of the range
-    /// that it is about.
+    /// The range is not memory of one zone, or some of it cannot be moved; or this is an interrupt. An error names the
+    /// first frame of the range that it is about.
     pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
         self.outside_of_interrupts()?;
         self.check(&Request::page(gfp))?;
@@ -73,14 +77,15 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
-    /// aligned blocks that tile it.
+    /// Frees any stretch of allocated frames: several blocks, or parts of blocks.
     ///
-    /// Two CPUs may free two parts of one block at once.
+    /// The rest of a block stays allocated, in the largest aligned blocks that tile it. Two CPUs may free two parts of
+    /// one block at once.
     ///
     /// # Errors
-    /// Some frame of the range is not allocated; then nothing was freed. Or another CPU freed some of the range in the same instant,
-    /// which is its bug or the caller's: the error names the first frame that it had freed, and what lies before that was freed here.
+    /// Some frame of the range is not allocated; then nothing was freed. Or another CPU freed some of the range at the
+    /// same moment, which is a bug of that CPU or of the caller. The error names the first frame that the other had
+    /// freed; all frames before it were freed here.
     pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         if self.world.pinned(|_| ()).is_none() {
             return Err(FreeError::NoCpu);
@@ -92,7 +97,7 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(())
     }
 
-    /// Makes allocated blocks of order `to` out of the one of order `from` at `pfn`.
+    /// Splits the allocated block at `pfn` of order `from` into blocks of order `to`.
     ///
     /// # Errors
     /// There is no such block, or `to` is larger than `from`.
@@ -104,10 +109,10 @@ impl<M: Machine> Allocator<'_, M> {
         self.world.split(frame, from, to)
     }
 
-    /// Takes memory away: its frames are withheld until [`Allocator::bring_online`]. What is movable is moved.
+    /// Withholds memory until [`Allocator::bring_online`]; movable blocks are moved away.
     ///
     /// # Errors
-    /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
+    /// The range is not memory of one zone, or some of it cannot be moved; or this is an interrupt.
     pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
         self.outside_of_interrupts()?;
         self.world.alloc_contig_range(range, Purpose::Offline, true)?;
@@ -115,15 +120,19 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(())
     }
 
-    /// Hands out what was withheld in `range` since boot or [`Allocator::take_offline`]. Returns the number of frames.
+    /// Frees the withheld memory of `range`; returns the number of frames.
+    ///
+    /// It was withheld since boot or by [`Allocator::take_offline`].
     pub fn bring_online(&self, range: PfnRange) -> u64 {
         let online = self.world.bring_online(range);
         self.world.refresh_marks();
         online
     }
 
-    /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow; while a range is taken in the pageblock, when
-    /// that is done.
+    /// Sets the mobility that the pageblock around `pfn` is grouped under.
+    ///
+    /// Its free blocks move to the lists of that type. While a range is being allocated in the pageblock, they do so
+    /// when that ends.
     ///
     /// # Errors
     /// The frame is not memory, or the type is that of isolated memory.
@@ -140,14 +149,17 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// Mobility that the pageblock around `pfn` is grouped under; none for a hole.
+    /// Returns the mobility that the pageblock around `pfn` is grouped under.
+    ///
+    /// `None` for a hole.
     pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
         let word = self.world.shared.frames.pageblock(self.world.shared.frames.frame(pfn)?);
         word.zone().map(|_| word.migratetype())
     }
 
-    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`: a block whose tail is freed, or else the first range
-    /// of a zone that can be had.
+    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`.
+    ///
+    /// They are a block whose tail is freed, or else the first possible range of a zone.
     ///
     /// # Errors
     /// `frames` is 0, `align` is above 51, or there is no such range; or this is an interrupt.
@@ -173,13 +185,15 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(range)
     }
 
-    /// Allocates a block and frees its tail; where memory is there, but in no block so large, any range of it.
+    /// Allocates a block and frees its tail, or else allocates a range.
+    ///
+    /// A range is tried where enough memory is free, but in no block that large.
     fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
         let scattered = Cell::new(None);
         let route = |route: Route| self.alloc_fast(route);
         let pfn = self.alloc_by(block, route, || {
             self.alloc_slow_or(block, |why| {
-                // A range may be of another mobility, which the mechanisms may forbid.
+                // A range may mix mobilities, which the mechanisms may forbid.
                 let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
                 let range =
                     (why == Why::Fragmented && mixes).then(|| self.search_above_mark(frames, align, block)).flatten();
@@ -194,13 +208,15 @@ impl<M: Machine> Allocator<'_, M> {
         let range = PfnRange { start: pfn, end: pfn.add(frames) };
         let tail = PfnRange { start: range.end, end: pfn.add(block.order.frames()) };
         if !tail.is_empty() {
-            // The block is ours, so its tail can be freed.
+            // The caller owns the block, so its tail can be freed.
             let _ = self.free_range(tail);
         }
         Ok(range)
     }
 
-    /// Searches for a range in zones that stay above their min mark without it. The request has had its turn.
+    /// Searches for a range in zones that stay above their min mark without it.
+    ///
+    /// The request's interleaving turn was already counted.
     fn search_above_mark(&self, frames: u64, align: Order, block: &Request) -> Option<PfnRange> {
         let world = self.world();
         let plan = world.pinned(|cx| {

@@ -7,28 +7,38 @@ use crate::types::units::{CpuId, NodeId, ZoneIdx};
 use crate::upkeep::vmstat_refresh::Refreshed;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// What Linux does every second on each CPU; here from any CPU. Tells zones and nodes what a CPU has counted and kept, where the mechanisms let
-    /// it (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`). And gives back the blocks on its lists of zones of other nodes at the third
-    /// call since the CPU last allocated or freed there, whatever the mechanisms.
+    /// Folds what a CPU has counted into its zones and nodes.
+    ///
+    /// Linux does this every second on each CPU; here any CPU may do it. Counts are folded where the mechanisms let
+    /// CPUs keep some (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`).
+    ///
+    /// Whatever the mechanisms, the call also frees blocks of other nodes' zones on the CPU's lists. It does so at the
+    /// third call since the CPU last allocated or freed there.
     pub fn refresh_statistics(&self, cpu: CpuId) -> Refreshed {
         self.world().refresh(cpu)
     }
 
-    /// Whether [`Allocator::refresh_statistics`] has something to do for a CPU, or will have if nothing happens until then: it keeps
-    /// counts, or holds blocks of other nodes' zones. Whoever refreshes only where this says so forgets nothing.
+    /// Returns whether [`Allocator::refresh_statistics`] has or will have work for a CPU.
+    ///
+    /// It has if the CPU keeps counts, or holds blocks of other nodes' zones; it will have if nothing happens until
+    /// then. An embedder that refreshes only where this returns true misses nothing.
     pub fn needs_refresh(&self, cpu: CpuId) -> bool {
         self.world().needs_refresh(cpu)
     }
 
-    /// While a node's memory is short, CPUs keep less of the numbers of free frames, so that watermarks see them more exactly. For whoever
-    /// reclaims in the background: from when it is woken until it sleeps again.
+    /// Limits what CPUs keep of the free-frame counts while a node's memory is short.
+    ///
+    /// Watermarks then see these counts more exactly. A background reclaimer sets this when it is woken, and clears it
+    /// when it sleeps again.
     pub fn set_pressure(&self, node: NodeId, is_short: bool) {
         self.world().set_pressure(node, is_short);
     }
 
-    /// Changes one of the counters that the embedder keeps in each zone ([`crate::Config::zone_counters`]), as cheaply as the allocator's own: a CPU
-    /// tells the zone when it has more than a threshold, where the mechanisms say `zone-stat=differentials`. From any context. False if
-    /// there is no such zone or counter.
+    /// Changes an embedder's counter in a zone; false if it does not exist.
+    ///
+    /// The counters are those of [`crate::Config::zone_counters`]. The call is as cheap as the allocator's own counts.
+    /// With `zone-stat=differentials`, a CPU folds its share into the zone only when that exceeds a threshold. Context:
+    /// any.
     pub fn count_in_zone(&self, zone: ZoneIdx, index: usize, change: i64) -> bool {
         let world = self.world();
         let Some(zone) = world.zone(zone).filter(|_| index < world.zone_counters.len()) else { return false };
@@ -36,16 +46,20 @@ impl<M: Machine> Allocator<'_, M> {
         world.pinned(count).is_some()
     }
 
-    /// Changes one of the counters that the embedder keeps in each node ([`crate::Config::node_counters`]), in the same way: what a CPU may
-    /// keep is the most that it may keep in a zone of the node. False if there is no such node or counter.
+    /// Changes an embedder's counter in a node; false if it does not exist.
+    ///
+    /// Like [`Allocator::count_in_zone`], for [`crate::Config::node_counters`]. A CPU may keep at most what it may keep
+    /// in a zone of the node.
     pub fn count_in_node(&self, node: NodeId, index: usize, change: i64) -> bool {
         let world = self.world();
         let count = |cx: CallCx<'_, '_, M>| cx.shared.node_stats.count(node, cx.cpu, index, change);
         index < world.node_counters.len() && world.pinned(count) == Some(true)
     }
 
-    /// Switches the NUMA counters off or on, as Linux's `vm.numa_stat`: off they read as 0, and on again they count from 0. Exact if no
-    /// call is in progress. False where the mechanisms have none (`numa-stat=off`).
+    /// Switches the NUMA counters off or on, as Linux's `vm.numa_stat`.
+    ///
+    /// While off they read as 0; when switched on they count from 0. Exact if no call is in progress. False where the
+    /// mechanisms have none (`numa-stat=off`).
     pub fn set_numa_stat(&self, on: bool) -> bool {
         self.world().set_numa_stat(on)
     }

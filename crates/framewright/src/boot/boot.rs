@@ -1,11 +1,14 @@
-//! From a memory map to an allocator.
+//! Boot: builds an allocator from a memory map.
 //!
-//! The caller describes its memory ([`Config`]), asks what the descriptors need ([`Layout`]), provides that much memory as
-//! slices ([`Parts`]), and gets an allocator over it. Nothing is allocated here and no managed memory is touched;
-//! zeroed slices need no initialisation and are written only where blocks begin.
+//! 1. The caller describes its memory ([`Config`]).
+//! 2. It asks what the descriptors need ([`Layout`]).
+//! 3. It provides that much memory as slices ([`Parts`]).
+//! 4. It gets an allocator over them.
 //!
-//! The order of steps matters: all pageblocks learn their zone before the first block is freed, because merging looks
-//! across pageblocks.
+//! All pageblocks learn their zone before the first block is freed, because merging looks across pageblocks.
+//!
+//! Cost: nothing is allocated here, and no managed memory is touched. Zeroed slices need no initialisation, and are
+//! written only where blocks begin.
 
 use crate::boot::config::{Config, Piece, Runs};
 use crate::boot::layout::{Layout, grain_of};
@@ -33,13 +36,15 @@ use crate::zone::zone::Zone;
 use crate::zonelist::node_states::NodeStates;
 use crate::zonelist::world::World;
 
-/// The memory of the allocator's own data. Zeroed words, default records; lengths from [`Layout`].
+/// The memory of the allocator's own data.
+///
+/// Words are zeroed, records have their default values, and the lengths come from [`Layout`].
 pub struct Parts<'a, M: Machine> {
     /// From frame numbers to descriptors: 8 bytes for each largest block of the span.
     pub sections: &'a mut [u64],
-    /// And back: 8 bytes for each largest block with memory.
+    /// From descriptors to frame numbers: 8 bytes for each largest block with memory.
     pub bases: &'a mut [u64],
-    /// Stretches of memory without a hole of a largest block.
+    /// Stretches of memory in which no largest block is missing.
     pub runs: &'a mut [Run],
     /// State words.
     pub states: &'a mut [M::U64],
@@ -61,7 +66,7 @@ pub struct Parts<'a, M: Machine> {
     pub slots: &'a mut [M::U32],
     /// Parts of the zones' depots.
     pub shards: &'a mut [Shard<M>],
-    /// What lies in them; touched only as far as it was ever used.
+    /// Magazines of the depots; only those that were ever used are touched.
     pub magazines: &'a mut [Magazine<M>],
     /// Locks of ranges of frames, where the free path takes them.
     pub range_locks: &'a mut [M::U32],
@@ -71,20 +76,20 @@ pub struct Parts<'a, M: Machine> {
     pub clusters: &'a mut [Cluster<M>],
     /// Owners of pageblocks, where CPUs own some.
     pub owners: &'a mut [M::U32],
-    /// What is free in these, a bit for each frame.
+    /// Free frames of owned pageblocks: a bit for each frame.
     pub owned: &'a mut [M::U64],
-    /// Where owners are told of it.
+    /// Hints to the owners that such frames are free.
     pub hints: &'a mut [M::U32],
-    /// What CPUs count in zones and keep, where the mechanisms say so.
+    /// Counts of zones that CPUs keep, where the mechanisms say so.
     pub diffs: &'a mut [ZoneDiffs<M>],
     /// The embedder's counters of nodes, if there are any.
     pub node_stats: &'a mut [NodeStat<M>],
-    /// What CPUs count in nodes and keep, where the mechanisms say so.
+    /// Counts of nodes that CPUs keep, where the mechanisms say so.
     pub node_diffs: &'a mut [NodeDiffs<M>],
 }
 
 impl<M: Machine> Parts<'_, M> {
-    /// The same parts, each as long as the layout says.
+    /// Cuts each part to the length that the layout says.
     fn cut(self, layout: &Layout) -> Result<Self, BootError> {
         Ok(Parts {
             sections: cut("sections", self.sections, layout.sections)?,
@@ -119,7 +124,7 @@ fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&
     slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
 }
 
-/// Builds the world over the caller's memory and hands it all usable frames.
+/// Builds the world over the caller's memory and frees all usable frames to it.
 pub(crate) fn boot<'a, M: Machine>(
     machine: M,
     config: &Config<'_>,
@@ -181,7 +186,7 @@ pub(crate) fn boot<'a, M: Machine>(
     Ok(world)
 }
 
-/// Hands all memory to its zones, and computes what depends on their sizes.
+/// Frees all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
     let blank = !config.is_hardened() || world.shared.machine.starts_zeroed();
@@ -190,7 +195,7 @@ fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     world.refresh_thresholds();
 }
 
-/// The depots, whose entries lie behind all others.
+/// Builds the depots; their entries come after all others.
 fn depots<'a, M: Machine>(
     config: &Config<'_>,
     layout: &Layout,
@@ -226,7 +231,7 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
     }
 }
 
-/// Tells each CPU its node, and the zones of its fast path, if there is one.
+/// Writes to each CPU its node, and the zones of its fast path, if any.
 fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
@@ -237,8 +242,10 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
     }
 }
 
-/// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, what a list
-/// holds need not be counted with the others of its CPU, and no interrupt comes to it.
+/// Returns whether per-CPU lists serve requests and accept frees without further checks.
+///
+/// They do under three conditions. No mechanism needs a check. The frames of a list need not be counted together with
+/// those of the CPU's other lists. No interrupt uses the lists.
 fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
     let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
     let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
@@ -278,9 +285,11 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
     }
 }
 
-/// Makes each node's list: its own zones first, then the other nodes' by distance, and of each node the highest kind first.
-/// At equal distance the next higher number comes first, going round, so that the neighbours of a full node do not
-/// all turn to the same one. Zones without memory are left out; what is left of the list names no zone.
+/// Makes each node's list of zones.
+///
+/// Its own zones come first, then those of the other nodes by distance; of each node, the highest kind comes first. At
+/// equal distance the next higher number comes first, cyclically. So the neighbours of a full node do not all use the
+/// same node. Zones without memory are left out. The unused rest of the list names no zone.
 fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
     let length = nodes.saturating_mul(ZoneKind::COUNT);
@@ -308,7 +317,7 @@ fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
     }
 }
 
-/// Tells every pageblock its zone and type.
+/// Writes to every pageblock its zone and type.
 fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     let frames = &world.shared.frames;
     let mask = config.geometry.pageblock_order.mask();
@@ -326,14 +335,16 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     }
 }
 
-/// Frees a piece's blocks, or withholds them. What is freed is filled first, unless the memory is `blank`: who looks at it before
-/// its first use must not take what lies there for a write after a free.
+/// Frees a piece's blocks, or withholds them.
+///
+/// Freed memory is filled first, unless it is `blank`. Otherwise the check before its first use would take its old
+/// contents for a write after a free.
 fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
     let frames = &world.shared.frames;
     let pageblock_order = frames.geometry.pageblock_order;
     for (pfn, order) in piece.range.blocks(world.max_order()) {
         let Some(frame) = frames.frame(pfn) else { continue };
-        // A block above the pageblock order starts a pageblock of its own zone, so one look tells for all of it.
+        // A block above the pageblock order starts a pageblock of its own zone, so one look is enough for all of it.
         let owner = frames.pageblock(frame).zone();
         debug_assert!(order < pageblock_order || owner == Some(piece.zone));
         let Some(zone) = owner.and_then(|idx| world.zone(idx)) else { continue };
@@ -343,7 +354,7 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
         world.pinned(|cx| {
             let guard = zone.lock(cx);
             if owner != Some(piece.zone) {
-                // Part of a pageblock that another zone has: as good as a hole.
+                // Part of a pageblock that belongs to another zone: treated as a hole.
                 return;
             }
             zone.present.add(order.frames(), Ordering::Relaxed);

@@ -1,8 +1,16 @@
-//! What is managed: the memory map, the CPUs, and the sizes that follow from them.
+//! Configuration: the memory map, the CPUs, and the sizes that follow from them.
 //!
-//! A region is cut into zones by address: below `dma_end` DMA, below `dma32_end` DMA32, inside of a movable range Movable,
-//! otherwise Normal. From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas
-//! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors (`layout.rs`).
+//! A region is cut into zones by address. The first row that applies decides:
+//!
+//! | address | zone |
+//! |---|---|
+//! | inside a movable range | Movable |
+//! | below `dma_end` | DMA |
+//! | below `dma32_end` | DMA32 |
+//! | otherwise | Normal |
+//!
+//! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
+//! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 
 use crate::frame::frame::Geometry;
 use crate::pcp::pcp::PcpPlan;
@@ -21,18 +29,19 @@ pub struct Region {
     pub range: PfnRange,
     /// Its node.
     pub node: NodeId,
-    /// Whether the allocator may hand it out. What is not usable is present but withheld, until
-    /// [`crate::Allocator::bring_online`].
+    /// Whether the allocator may allocate from it.
+    ///
+    /// Memory that is not usable is present but withheld, until [`crate::Allocator::bring_online`].
     pub usable: bool,
 }
 
 impl Region {
-    /// Memory to hand out: the frames from `start` up to, not including, `end`, on node `node`.
+    /// Returns usable memory: the frames from `start` to `end`, exclusive, on `node`.
     pub const fn usable(start: u64, end: u64, node: u8) -> Region {
         Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
     }
 
-    /// Memory that somebody else uses: firmware, the kernel's image, the descriptors themselves.
+    /// Returns memory that is in use otherwise: firmware, the kernel's image, the descriptors themselves.
     pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
         Region { usable: false, ..Region::usable(start, end, node) }
     }
@@ -49,9 +58,9 @@ pub struct Config<'c> {
     pub distances: &'c [u8],
     /// Page size and largest orders.
     pub geometry: Geometry,
-    /// First frame behind zone DMA; rounded down to a pageblock.
+    /// First frame above zone DMA; rounded down to a pageblock.
     pub dma_end: Pfn,
-    /// First frame behind zone DMA32; rounded down to a pageblock.
+    /// First frame above zone DMA32; rounded down to a pageblock.
     pub dma32_end: Pfn,
     /// Memory kept for movable requests, as zone Movable; both ends rounded down to a pageblock.
     pub movable: &'c [PfnRange],
@@ -63,16 +72,18 @@ pub struct Config<'c> {
     pub watermark_scale_factor: u64,
     /// Zones with sizes of their own.
     pub tuning: &'c [Tuning],
-    /// The mechanisms at work.
+    /// The mechanisms that are on.
     pub mechanisms: Mechanisms,
-    /// Names of counters that the embedder keeps in each zone, in the order of zoneinfo; at most 14.
+    /// Names of the embedder's counters in each zone, in zoneinfo's order; at most 14.
     pub zone_counters: &'static [&'static str],
-    /// Names of counters that the embedder keeps in each node, in the order of zoneinfo; at most 48.
+    /// Names of the embedder's counters in each node, in zoneinfo's order; at most 48.
     pub node_counters: &'static [&'static str],
 }
 
 impl<'c> Config<'c> {
-    /// x86-64's choices for everything but memory and CPUs: 4 KiB pages, blocks of up to 4 MiB, pageblocks of 2 MiB.
+    /// Returns x86-64's choices for everything but memory and CPUs.
+    ///
+    /// 4 KiB pages, blocks of up to 4 MiB, pageblocks of 2 MiB.
     pub const fn new(regions: &'c [Region], cpus: &'c [NodeId]) -> Config<'c> {
         Config {
             regions,
@@ -92,13 +103,13 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// Number of nodes: one more than the highest named.
+    /// Returns the number of nodes: one more than the highest named.
     pub(crate) fn nodes(&self) -> usize {
         let nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
         nodes.map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
     }
 
-    /// The map cut at zone boundaries.
+    /// Returns the memory map cut at zone boundaries.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
         let config = *self;
         config.regions.iter().flat_map(move |region| {
@@ -115,8 +126,10 @@ impl<'c> Config<'c> {
         })
     }
 
-    /// The kind of zone at a frame. Limits are rounded down to pageblocks, so that none has frames of two kinds: what lies
-    /// below a limit may always count as what lies above it, but not the other way round.
+    /// Returns the kind of zone at a frame.
+    ///
+    /// Limits are rounded down to pageblocks, so that no pageblock has frames of two kinds. Memory below a limit may
+    /// always count as memory above it, but not the reverse.
     fn kind_at(&self, pfn: Pfn) -> ZoneKind {
         if self.movable.iter().any(|&range| self.whole(range).contains(pfn)) {
             ZoneKind::Movable
@@ -178,7 +191,7 @@ impl<'c> Config<'c> {
         if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
     }
 
-    /// Sizes of a zone: span, present and managed frames.
+    /// Returns the sizes of a zone: span, present and managed frames.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
         for piece in self.pieces().filter(|piece| piece.zone == zone) {
@@ -208,7 +221,7 @@ impl<'c> Config<'c> {
         self.tuning.iter().find(|tuning| tuning.zone == zone)
     }
 
-    /// Frames to keep free, to be shared out among the zones.
+    /// Returns the frames to keep free, to be shared out among the zones.
     pub(crate) fn min_free_frames(&self) -> u64 {
         let shift = u32::from(self.geometry.page_shift);
         let kib_of = |frames: u64| if shift >= 10 { frames << (shift - 10) } else { frames >> (10 - shift) };
@@ -232,7 +245,9 @@ impl<'c> Config<'c> {
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
 
-    /// What a CPU's lists of a zone are built from; without a fast path, which boot asks the machine for.
+    /// Returns the plan of a CPU's lists of a zone.
+    ///
+    /// Without a fast path: boot asks the machine for that.
     pub(crate) fn pcp_plan(&self, zone: ZoneIdx, size: ZoneSize) -> PcpPlan {
         PcpPlan {
             size: self.pcp_of(zone, size),
@@ -246,7 +261,9 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// What a CPU's lists of a zone may grow to, in frames; 0 if their size is fixed.
+    /// Returns the size to which a CPU's lists of a zone may grow.
+    ///
+    /// In frames; 0 if their size is fixed.
     fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
         match self.mechanisms.pcp_size {
             PcpSizing::Fixed => 0,
@@ -257,13 +274,15 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// CPUs that share a zone's memory: those of its node, or all if it has none.
+    /// Returns the CPUs that share a zone's memory.
+    ///
+    /// Those of its node, or all if it has none.
     fn cpus_at(&self, zone: ZoneIdx) -> u64 {
         let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
         if here == 0 { self.cpus.len() as u64 } else { here as u64 }
     }
 
-    /// Shards of each zone's depot.
+    /// Returns the number of shards of each zone's depot.
     pub(crate) fn shards(&self) -> usize {
         if self.has_depot() { depot::shards(self.cpus.len()) } else { 0 }
     }
@@ -276,12 +295,12 @@ impl<'c> Config<'c> {
         self.mechanisms.hardened != Hardened::Off
     }
 
-    /// Whether CPUs keep something of the embedder's counters of nodes.
+    /// Returns whether CPUs keep part of the embedder's counts of nodes.
     pub(crate) fn keeps_node_counts(&self) -> bool {
         !self.node_counters.is_empty() && self.mechanisms.zone_stat == ZoneStat::Differentials
     }
 
-    /// Magazines that each shard of a zone's depot has.
+    /// Returns the number of magazines in each shard of a zone's depot.
     pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
         let size = self.size_of(zone);
         let stored = match self.mechanisms.depot {
@@ -296,24 +315,26 @@ impl<'c> Config<'c> {
         depot::magazines(stored, frames, self.shards(), self.cpus.len())
     }
 
-    /// Clusters of a zone: enough for all of its memory when each is full, as in the series that proposed them.
+    /// Returns the number of clusters of a zone.
+    ///
+    /// Enough for all of its memory when each is full, as in the series that proposed them.
     pub(crate) fn clusters_of(&self, zone: ZoneIdx) -> u32 {
         let size = self.size_of(zone);
         let batch = u64::from(self.pcp_of(zone, size).batch);
-        // One page at a time needs none.
+        // Refills of one page at a time need no clusters.
         let has_some = self.mechanisms.refill == Refill::Cluster && size.present != 0 && batch > 1;
         if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
     }
 
-    /// Entries of each magazine: as many as the largest of any zone uses.
+    /// Returns the entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
         let entries = sizes.map(|(zone, size)| depot::frames_of(self.pcp_of(zone, size), size.managed));
-        // Of whole cache lines, so that no two CPUs' magazines share one.
+        // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
     }
 
-    /// Frames that `zone` keeps from requests whose highest zone is of each kind.
+    /// Returns the frames that `zone` keeps from requests, by their highest zone kind.
     pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
         let computed = || {
             let mut above = 0_u64;
@@ -344,7 +365,9 @@ pub(crate) struct ZoneSize {
     pub(crate) managed: u64,
 }
 
-/// The runs of consecutive sections with memory, ascending: the first section of each, and the one after its last.
+/// The runs of consecutive sections with memory, ascending.
+///
+/// Each item is the first section of a run, and the one after its last.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs<'c> {
     regions: &'c [Region],
@@ -361,12 +384,12 @@ impl<'c> Runs<'c> {
         (region.range.start.0 >> self.shift, last.saturating_add(1))
     }
 
-    /// How many sections have memory.
+    /// Returns the number of sections with memory.
     pub(crate) fn sections(self) -> u64 {
         self.map(|(start, end)| end.saturating_sub(start)).fold(0, u64::saturating_add)
     }
 
-    /// Frames from the first section to behind the last.
+    /// Returns the frames from the first section's start to the last section's end.
     pub(crate) fn span(&self) -> u64 {
         let first = self.regions.first().map_or(0, |region| self.sections_of(region).0);
         let end = self.regions.last().map_or(0, |region| self.sections_of(region).1);

@@ -1,4 +1,4 @@
-//! How much memory the descriptors of a configuration take.
+//! Layout: how much memory the descriptors of a configuration need.
 
 use crate::boot::config::{Config, Runs};
 use crate::frame::cluster::Cluster;
@@ -16,7 +16,7 @@ use crate::types::error::BootError;
 use crate::types::units::{Frame, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 
-/// How many entries each slice of [`crate::Parts`] must have.
+/// Number of entries that each slice of [`crate::Parts`] must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Layout {
     /// Entries of [`crate::Parts::sections`].
@@ -64,7 +64,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What the descriptors of `config` need.
+    /// Returns what the descriptors of `config` need.
     ///
     /// # Errors
     /// What is wrong with the configuration.
@@ -111,7 +111,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of all slices on machine `M`.
+    /// Returns the bytes of all slices on machine `M`.
     pub fn bytes<M: Machine>(&self) -> usize {
         let parts = [
             (self.sections.saturating_add(self.bases), size_of::<u64>()),
@@ -137,11 +137,12 @@ impl Layout {
     }
 }
 
-/// Entries of the table of sections that are always there.
+/// Entries that the table of sections may have, however little memory there is.
 const FEW_SECTIONS: u64 = 1 << 10;
 
-/// Binary logarithm of the frames that an entry of the table of sections covers: a section, unless so many entries would take more than a
-/// byte for each frame.
+/// Returns the binary logarithm of the frames that an entry of the section table covers.
+///
+/// An entry covers a section, unless that many entries would need more than a byte for each frame.
 pub(crate) fn grain_of(config: &Config<'_>) -> u8 {
     let (runs, least) = (Runs::of(config), config.geometry.max_order);
     let frames = runs.sections().saturating_mul(least.frames());
@@ -154,7 +155,7 @@ fn entries_of(span: u64, grain: u8) -> u64 {
     span.div_ceil(1 << grain)
 }
 
-/// Ring entries that one CPU needs for a zone.
+/// Returns the ring entries that one CPU needs for a zone.
 fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
     let size = config.size_of(zone);
     if size.present == 0 {

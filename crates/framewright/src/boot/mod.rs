@@ -1,4 +1,4 @@
-//! From a memory map to an allocator: the configuration, the sizes of the descriptor arrays, and the first fill.
+//! Boot: the configuration, the sizes of the descriptor arrays, and the first fill of the zones.
 //!
 //! Runs once, before any other call.
 

@@ -1,24 +1,31 @@
-//! Compaction: memory in use is moved so that what is free lies together.
+//! Compaction: moves memory in use, so that free memory lies together.
 //!
-//! Who needs a block that is not there although enough memory is free compacts, request by request and zone by zone
-//! ([`World::compact_for`]); a node's background thread does so when background reclaim has freed what was short, and of its own accord when
-//! too much of what is free is scattered (`kswapd.rs`). How is a choice ([`Compaction`]):
+//! A request may need a block that is not there although enough memory is free. It then compacts, zone by zone
+//! ([`World::compact_for`]). A node's background thread compacts after background reclaim has freed enough memory
+//! (`kswapd.rs`). It also compacts unasked when too much of the free memory is scattered (`background_calls.rs`). There
+//! are two algorithms to choose from ([`Compaction`]):
 //!
 //! - *scanners*, as in Linux: `scanners.rs`.
-//! - *emptiest*: of the next `WINDOW` ranges in turn the one with least in use is emptied, as a range is for whoever wants it by its place
-//!   (`contig_range.rs`): it is isolated, so that nobody uses what comes free in it; what is in use is moved to those of the other pageblocks looked at that
-//!   have most in use; and in the end it is free as one block. So what is nearly full fills up, and what is nearly empty becomes empty: a move
-//!   makes the next range cheaper. One range costs as many moves as it had frames in use, and none are made that lead to nothing. Ranges of which
-//!   more than half is in use are left alone ([`Effort`]), until memory was reclaimed for a request and that did not serve it.
-//!   A movable request gets the block itself, before anybody else sees it (*capture*); of an unmovable one it is not known whether it will take
-//!   over the pageblock, so it tries again.
+//! - *emptiest*: of the next `WINDOW` ranges, the one with the least in use is emptied (`emptiest.rs`), as a contiguous
+//!   range is (`contig_range.rs`). It is isolated, so that no request uses its freed blocks. Its blocks move to the
+//!   fullest of the other pageblocks looked at. In the end the range is free as one block.
 //!
-//! A range with a single frame in it that cannot move is not a candidate: it would be emptied for nothing. That is why mobilities are kept apart.
+//! With *emptiest*, a nearly full pageblock fills up and a nearly empty one becomes empty, so a move makes the next
+//! range cheaper. Ranges of which more than half is in use are skipped ([`Effort`]), until memory was reclaimed for a
+//! request and did not serve it. A movable request gets the block itself, before any other request sees it (*capture*).
+//! An unmovable request tries again instead, because it is not known whether it will claim the pageblock.
 //!
-//! Zones in which a request found nothing to compact are left alone by the next requests, ever longer (`backoff.rs`).
+//! A range with a single frame that cannot move is not a candidate: emptying the rest would be in vain. That is why
+//! mobilities are kept apart.
 //!
-//! Rejected: counts of each pageblock's free frames, kept up to date by everybody. Looking at a pageblock reads eight cache lines,
-//! and only whoever compacts pays; a counter would be written by every free.
+//! After a request found nothing to compact in a zone, the next requests skip that zone, ever more of them
+//! (`backoff.rs`).
+//!
+//! Cost of *emptiest*: one range costs as many moves as it had frames in use, and no move is made in vain. Looking at a
+//! pageblock reads eight cache lines.
+//!
+//! Rejected: a count of free frames in each pageblock, always up to date. Every free would write such a counter,
+//! whereas now only a CPU that compacts pays.
 
 use crate::compaction::progress::{Compacted, Effort};
 use crate::policy::mechanisms::Compaction;
@@ -34,23 +41,25 @@ use crate::zonelist::numa_stat::{Counted, ServedFrom};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
-/// Times that a request looks for a range to empty before it gives up: 1 GiB on x86.
+/// Largest number of searches for a range, for one request: 1 GiB on x86.
 const TRIES: u32 = 8;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Whether anything is ever compacted.
+    /// Returns whether compaction is on and the machine can move blocks.
     pub(crate) fn compacts(&self) -> bool {
         self.shared.mechanisms.compaction != Compaction::Off && self.shared.machine.migrates()
     }
 
-    /// How much of a zone's free memory is in blocks smaller than a pageblock, in percent.
+    /// Returns how much of a zone's free memory is in blocks below the pageblock order.
+    ///
+    /// In percent.
     pub(crate) fn scattered(&self, zone: &Zone<M>) -> u64 {
         let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
         let scattered = free.saturating_sub(self.free_in_pageblocks(zone));
         scattered.saturating_mul(100).checked_div(free).unwrap_or(0)
     }
 
-    /// Background compaction of a node's zones, each until it `is_enough`.
+    /// Compacts a node's zones in the background, each until it `is_enough`.
     pub(crate) fn compact_node(&self, node: NodeId, order: Order, is_enough: impl Fn(&Zone<M>) -> bool) -> Compacted {
         let mut run = Compacted { is_enough: true, ..Compacted::default() };
         if !self.compacts() || self.shared.machine.in_interrupt() {
@@ -82,13 +91,17 @@ impl<'a, M: Machine> World<'a, M> {
         run
     }
 
-    /// Serves a request that found no block large enough by compacting, or says why not.
+    /// Serves a request that found no large enough block by compacting.
+    ///
+    /// # Errors
+    /// Why it was not served.
     pub(crate) fn compact_for(&self, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
         let events = &self.shared.events;
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
         for zone in self.zonelist(plan) {
-            // For whom memory was reclaimed is neither put off nor waits: two do not empty the same range.
+            // A request that has just reclaimed memory skips the back-off and does not wait for another compactor. Two
+            // compactors do not empty the same range.
             let asks = effort == Effort::Worthwhile;
             if asks && !zone.compaction.begin(plan.order) {
                 continue;
@@ -137,11 +150,13 @@ impl<'a, M: Machine> World<'a, M> {
         Err(Why::Fragmented)
     }
 
-    /// Makes a request's block of a range that was emptied for it and is allocated: the rest is freed.
+    /// Cuts a request's block out of the range emptied for it; frees the rest.
+    ///
+    /// The range is allocated.
     fn capture(&self, zone: &'a Zone<M>, range: PfnRange, plan: &Plan) -> Option<Frame> {
         let rest = PfnRange { start: range.start.add(plan.order.frames()), ..range };
         if !rest.is_empty() {
-            // It is ours, so it can be freed.
+            // The caller owns the range, so it can be freed.
             let _ = self.free_range(rest);
         }
         let frame = self.shared.frames.frame(range.start)?;

@@ -1,7 +1,10 @@
-//! Compaction by the emptiest range: of the next [`WINDOW`] ranges in turn the one with least in use is emptied.
+//! Compaction by the emptiest range: of the next [`WINDOW`] ranges, the one with the least in use is emptied.
 //!
-//! It is isolated as a contiguous range is (`contig_range.rs`), so that nobody uses what comes free in it. What is in use is moved to
-//! those of the other pageblocks looked at that have most in use.
+//! The range is isolated as a contiguous range is (`contig_range.rs`), so that no request uses its freed blocks. Its
+//! blocks move to those of the other pageblocks looked at that have the most in use.
+//!
+//! Cost: [`WINDOW`] ranges are looked at for one that is emptied, and one move for each block in use there. Rejected
+//! alternatives: `compaction.rs`.
 
 use core::cell::Cell;
 
@@ -16,15 +19,17 @@ use crate::types::units::{Frame, Order, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
-/// Ranges of which the one with least in use is emptied.
+/// Ranges of which the one with the least in use is emptied.
 const WINDOW: u32 = 64;
 
-/// Pageblocks that were looked at, as places to move to: those with most in use first, so that what has little in use gets less.
+/// Pageblocks that were looked at, as places to move blocks to.
+///
+/// Those with the most in use come first, so that pageblocks with little in use get emptier.
 #[derive(Clone, Copy)]
 struct Targets {
-    /// First frame, and how many are free; 0 for none.
+    /// First frame, and how many frames are free; 0 for an empty entry.
     blocks: [(Frame, u32); WINDOW as usize],
-    /// How far the fullest was searched.
+    /// First frame of the fullest that was not searched yet.
     at: Frame,
 }
 
@@ -35,7 +40,9 @@ impl Default for Targets {
 }
 
 impl Targets {
-    /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
+    /// Records a pageblock.
+    ///
+    /// If all entries are used, it replaces one that has more free.
     fn note(&mut self, start: Frame, usage: PageblockUsage) {
         let free = usage.free as u32;
         let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
@@ -48,14 +55,14 @@ impl Targets {
         }
     }
 
-    /// Forgets what lies between two frames.
+    /// Removes the pageblocks between two frames.
     fn leave_out(&mut self, start: Frame, end: Frame) {
         for block in self.blocks.iter_mut().filter(|block| (start..end).contains(&block.0)) {
             block.1 = 0;
         }
     }
 
-    /// The pageblock with most in use.
+    /// Returns the pageblock with the most in use.
     fn fullest(&mut self) -> Option<&mut (Frame, u32)> {
         self.blocks.iter_mut().filter(|(_, free)| *free != 0).min_by_key(|(_, free)| *free)
     }
@@ -69,7 +76,9 @@ impl Targets {
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Empties one range after the other until there is enough, or a look at the whole zone found nothing more.
+    /// Empties one range after the other until there is enough.
+    ///
+    /// Ends also if a look at the whole zone found nothing more.
     pub(crate) fn empty_until(
         &self,
         zone: &Zone<M>,
@@ -87,13 +96,15 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Whether a zone can spare a range of this order, above a mark.
+    /// Returns whether a zone can spare a range of this order, above a mark.
     pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, mark: Mark) -> bool {
         let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
         free > zone.stat.mark_unboosted(mark).saturating_add(order.frames())
     }
 
-    /// Empties the range with least in use of those next in turn, and leaves it free if it is for no purpose. None if there was none, or it did not work.
+    /// Empties the range with the least in use of the next ones.
+    ///
+    /// Without a purpose, the range is left free. `None` if there was no such range, or emptying it failed.
     pub(crate) fn empty_one(
         &self,
         zone: &Zone<M>,
@@ -115,14 +126,16 @@ impl<'a, M: Machine> World<'a, M> {
             place.or_else(|| self.place_among_small(zone, order))
         };
         let done = self.alloc_contig_range_of(zone, range, purpose, Means::Compaction(&place)).is_ok();
-        // Others may move something too: it is a figure of how much was done, not an account.
+        // Other CPUs may move blocks at the same time: the figure is approximate.
         let moved = self.shared.events.get(GlobalEvent::MigrateSuccess).saturating_sub(before);
         run.moved = run.moved.saturating_add(moved);
         run.ranges = run.ranges.saturating_add(u64::from(done));
         done.then_some(range)
     }
 
-    /// Where the range begins that has least in use of the next few; the first of them if several have as little. The pageblocks on the way are noted as places.
+    /// Returns the start of the range with the least in use of the next few.
+    ///
+    /// If several have as little, returns the first. The pageblocks on the way are recorded as places.
     fn choose(
         &self,
         zone: &Zone<M>,
@@ -153,7 +166,9 @@ impl<'a, M: Machine> World<'a, M> {
         best.map(|(start, _)| start)
     }
 
-    /// Frames in use in a range, if it can be emptied and is not free as it is.
+    /// Returns the frames in use in a range.
+    ///
+    /// `None` if it cannot be emptied, or is already free.
     fn in_use(
         &self,
         zone: &Zone<M>,
@@ -182,7 +197,7 @@ impl<'a, M: Machine> World<'a, M> {
         in_use.filter(|_| free < order.frames())
     }
 
-    /// A place in the pageblock with most in use of those that were noted.
+    /// Allocates a place in the fullest of the recorded pageblocks.
     fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Targets) -> Option<Frame> {
         let step = self.shared.frames.geometry.pageblock_order.frames();
         while let Some(start) = places.fullest().map(|block| block.0) {
@@ -196,7 +211,9 @@ impl<'a, M: Machine> World<'a, M> {
         None
     }
 
-    /// The ranges of an order that a zone's span consists of, by their first frames. Some may be holes or another zone's.
+    /// Returns the first frames of the ranges of an order in a zone's span.
+    ///
+    /// Some of them may be holes, or belong to another zone.
     fn ranges_of(&self, zone: &Zone<M>, order: Order) -> impl Iterator<Item = Frame> + use<M> {
         let (first, last) = self.pageblocks_of(zone);
         let step = order.frames().min(1 << 31) as usize;

@@ -1,6 +1,6 @@
-//! Compaction: which memory in use is moved so that a large block becomes free.
+//! Compaction: chooses which memory in use is moved so that a large block becomes free.
 //!
-//! Files here choose what to empty and where to; `range/` isolates and moves.
+//! The files here choose what to empty and where to move it; `range/` isolates and moves.
 
 pub(crate) mod compaction;
 pub(crate) mod emptiest;

@@ -1,4 +1,4 @@
-//! What a run of compaction did, and how much it may do.
+//! Result of a run of compaction, and the limit of its effort.
 
 /// What a run of compaction did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -9,15 +9,17 @@ pub struct Compacted {
     pub moved: u64,
     /// Frames that were looked at.
     pub scanned: u64,
-    /// Whether there is nothing left to do: every zone of the node has what was asked for, or enough of its free memory in whole pageblocks.
+    /// Whether there is nothing left to do.
+    ///
+    /// Every zone of the node has what was asked for, or enough of its free memory in whole pageblocks.
     pub is_enough: bool,
 }
 
 /// How much may be moved for one range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// No more than what was free there.
+    /// No more frames than were free there.
     Worthwhile,
-    /// Whatever is in use there: memory was freed for it.
+    /// Everything in use there: memory was freed for it.
     Any,
 }

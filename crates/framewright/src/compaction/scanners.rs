@@ -1,15 +1,24 @@
-//! Compaction as in Linux: two scanners that walk towards each other.
+//! Compaction as in Linux: two scanners that move towards each other.
 //!
-//! One goes through the zone's pageblocks from the first on and moves what it finds in use and movable; the other comes from the last pageblock
-//! and finds the places. So memory in use gathers at the end of the zone, and free memory at its start. A run ends when there is
-//! enough, or when the scanners meet: then the next begins anew. Where they stopped is kept in the zone.
+//! | scanner | direction | what it does |
+//! |---|---|---|
+//! | for sources | from the zone's first pageblock up | moves the blocks in use that are movable |
+//! | for places | from the zone's last pageblock down | finds free blocks to move them to |
 //!
-//! Both look at movable pageblocks only, and neither at those that are free as a whole. What the first leaves behind goes to the lists of the
-//! running CPU, as anything freed does, so these are drained behind each pageblock; until then others may use it, and a pageblock from which
-//! nearly all was moved may fill up again. Nor does the scanner mind what it cannot move: it moves what is around that.
+//! So memory in use gathers at the end of the zone, and free memory at its start. A run ends when there is enough, or
+//! when the scanners meet; then the next run starts at both ends again. The zone stores where they stopped.
 //!
-//! Left out: the hints that let Linux skip pageblocks in which it found nothing the last time, and its modes: this is the one that kcompactd and a
-//! request that waits use, which does not stop because a lock is wanted.
+//! Both scanners look only at movable pageblocks, and skip those that are wholly free. A block that the first scanner
+//! empties is freed to the lists of the running CPU, as any block is. So these lists are drained after each pageblock.
+//! Until then other requests may use the blocks, and a pageblock that is nearly empty may fill up again. A block that
+//! cannot be moved does not stop the scanner: it moves the blocks around it.
+//!
+//! Cost: a run looks at each movable pageblock at most once. It drains the running CPU's lists once for each pageblock
+//! from which blocks were moved.
+//!
+//! Left out: the hints by which Linux skips pageblocks in which it found nothing the last time, and Linux's other
+//! modes. This mode is the one that kcompactd and a waiting request use. It does not stop because another CPU wants a
+//! lock.
 
 use crate::compaction::progress::Compacted;
 use crate::frame::frame::Part;
@@ -20,7 +29,7 @@ use crate::types::units::{Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
-/// Where the scanner for places is.
+/// Position of the scanner for places.
 struct FreeScanner {
     /// First frame of the pageblock.
     pageblock: Frame,
@@ -30,14 +39,16 @@ struct FreeScanner {
 }
 
 impl<M: Machine> World<'_, M> {
-    /// The first frames of the first and the last pageblock of a zone's span.
+    /// Returns the first frames of a zone's first and last pageblock.
     pub(crate) fn pageblocks_of(&self, zone: &Zone<M>) -> (Frame, Frame) {
         let order = self.shared.frames.geometry.pageblock_order;
         let start = |pfn| self.shared.frames.frame(pfn).unwrap_or(Frame(0)).align_down(order);
         (start(zone.span.start), start(Pfn(zone.span.end.0.saturating_sub(1))))
     }
 
-    /// Lets the scanners go on until there is enough or they meet. Returns the frames that were looked at for places.
+    /// Runs the scanners until there is enough or they meet.
+    ///
+    /// Returns the number of frames that were looked at for places.
     pub(crate) fn scan(&self, zone: &Zone<M>, is_enough: impl Fn() -> bool, run: &mut Compacted) -> u64 {
         let order = self.shared.frames.geometry.pageblock_order;
         let (first, last) = self.pageblocks_of(zone);
@@ -60,7 +71,7 @@ impl<M: Machine> World<'_, M> {
             }
             source = source.add(order.frames());
         }
-        // They met: anew.
+        // The scanners met: the next run starts at both ends.
         if source >= places.pageblock {
             (source, places.pageblock) = (first, last);
         }
@@ -71,7 +82,9 @@ impl<M: Machine> World<'_, M> {
         places.scanned
     }
 
-    /// Whether a pageblock may be moved from or to: it is movable, and not free as a whole.
+    /// Returns whether blocks may be moved from or to a pageblock.
+    ///
+    /// It must be movable, and not wholly free.
     fn is_suitable(&self, zone: &Zone<M>, start: Frame) -> bool {
         let (frames, order) = (&self.shared.frames, self.shared.frames.geometry.pageblock_order);
         let pageblock = frames.pageblock(start);
@@ -83,7 +96,7 @@ impl<M: Machine> World<'_, M> {
         matches!(part, Part::Free(_, larger) if larger >= order)
     }
 
-    /// Moves what can be moved out of a pageblock.
+    /// Moves the movable blocks out of a pageblock.
     fn empty_into(
         &self,
         zone: &Zone<M>,
@@ -117,7 +130,7 @@ impl<M: Machine> World<'_, M> {
         Ok(())
     }
 
-    /// The next place, behind the pageblock that is being emptied.
+    /// Allocates the next place above the pageblock that is being emptied.
     fn place_near_end(&self, zone: &Zone<M>, source: Frame, order: Order, places: &mut FreeScanner) -> Option<Frame> {
         let pageblock = self.shared.frames.geometry.pageblock_order;
         while places.pageblock > source {

@@ -1,7 +1,7 @@
 //! The allocator's own data by name and place: which word of which record, or which array, an address belongs to.
 //!
-//! For who watches accesses, such as a simulator: [`Allocator::fields`] names every word there is. Nothing here is read by the
-//! allocator itself.
+//! A tool that observes accesses, such as a simulator, needs this: [`Allocator::fields`] names every word there is. The
+//! allocator itself does not use it.
 
 use core::fmt;
 use core::ops::Range;
@@ -13,7 +13,7 @@ use crate::seam::field::{Field, Words};
 use crate::seam::machine::Machine;
 use crate::types::units::{Frame, NodeId, ZoneIdx};
 
-/// A zone, as records are named by it.
+/// Displays a zone, as the names of records do.
 struct OfZone(ZoneIdx);
 
 impl fmt::Display for OfZone {
@@ -22,7 +22,7 @@ impl fmt::Display for OfZone {
     }
 }
 
-/// The same for a node.
+/// Displays a node, as the names of records do.
 struct OfNode(NodeId);
 
 impl fmt::Display for OfNode {
@@ -31,7 +31,7 @@ impl fmt::Display for OfNode {
     }
 }
 
-/// What a record's fields have in common.
+/// What the fields of one record have in common.
 struct Record<'n> {
     part: &'static str,
     index: usize,
@@ -40,7 +40,7 @@ struct Record<'n> {
 }
 
 impl Record<'_> {
-    /// Passes on each word that `words` names.
+    /// Passes each word that `words` names to `visit`.
     fn tell(self, visit: &mut dyn FnMut(Field<'_>), words: impl FnOnce(&mut Words<'_>)) {
         let Record { part, index, record, node } = self;
         words(&mut |name, address, size| {
@@ -48,7 +48,7 @@ impl Record<'_> {
         });
     }
 
-    /// Passes on the elements of `array` from `start` on, as far as there are any up to `end`.
+    /// Passes the elements of `array` within `stretch` to `visit`, as far as they exist.
     fn tell_stretch<T>(
         self,
         visit: &mut dyn FnMut(Field<'_>),
@@ -66,9 +66,11 @@ impl Record<'_> {
 }
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Calls `visit` with every word of the allocator's records and every array of words, in no particular order. No two
-    /// overlap. Arrays come in stretches of one node each: descriptors by the frames' zones, entries of per-CPU lists by
-    /// the CPU whose they are, and magazines by the first CPU of their shard. What is no word (fixed at boot) is left out.
+    /// Calls `visit` with every word and array of words of the allocator.
+    ///
+    /// The order is unspecified, and no two overlap. Arrays are passed in stretches of one node each. For descriptors,
+    /// the node is that of the frames' zone. For entries of per-CPU lists, it is that of the CPU. For magazines, it is
+    /// that of the shard's first CPU. Fields that are no words are fixed at boot, and left out.
     pub fn fields(&self, visit: &mut dyn FnMut(Field<'_>)) {
         let world = self.world();
         for zone in world.zones {
@@ -156,7 +158,7 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// Head bytes, states, links and pageblock words, in stretches of frames of one zone.
+    /// Passes head bytes, states, links and pageblock words, in stretches of frames of one zone.
     fn descriptors(&self, visit: &mut dyn FnMut(Field<'_>)) {
         let frames = &self.world().shared.frames;
         let order = frames.geometry.pageblock_order.0;

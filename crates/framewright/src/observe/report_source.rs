@@ -1,6 +1,7 @@
 //! The allocator as a source of reports.
 //!
-//! Reads what `report.rs` prints. All of it is a moment's view; at a quiescent point it is exact.
+//! Collects the state that the formats of `report/` print. All figures are those of a moment; at a quiescent point they
+//! are exact.
 
 use crate::api::allocator::Allocator;
 use crate::policy::mechanisms::{Compaction, NumaPlace};
@@ -12,7 +13,7 @@ use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::numa_stat::{Numa, numa_told};
 
-/// What only slow paths count, since boot.
+/// Events that only slow paths count, since boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Requests that failed.
@@ -21,22 +22,28 @@ pub struct Counters {
     pub bad_frees: u64,
     /// Times background reclaim was woken.
     pub kswapd_wakes: u64,
-    /// Blocks below the pageblock order taken from another type's lists (`mm_page_alloc_extfrag` with fragmenting=1).
+    /// Blocks below the pageblock order stolen from another type's lists.
+    ///
+    /// `mm_page_alloc_extfrag` with fragmenting=1.
     pub extfrag_fragmenting: u64,
-    /// Blocks of whole pageblocks taken from another type's lists (fragmenting=0).
+    /// Blocks of whole pageblocks stolen from another type's lists (fragmenting=0).
     pub extfrag_whole: u64,
     /// Free lists rebuilt after a damaged descriptor was met.
     pub repairs: u64,
-    /// Blocks put aside because somebody wrote to them after they were freed; with `hardened` alone.
+    /// Blocks quarantined because they were written to after they were freed.
+    ///
+    /// Only with `hardened`.
     pub written_after_free: u64,
-    /// Requests that waited for background reclaim rather than mix mobilities; with `stall-order` alone.
+    /// Requests that waited for background reclaim rather than mix mobilities.
+    ///
+    /// Only with `stall-order`.
     pub fragment_stalls: u64,
-    /// How long all of them waited, in nanoseconds.
+    /// Time that all of them waited, in nanoseconds.
     pub fragment_stall_ns: u64,
 }
 
 impl<M: Machine> Allocator<'_, M> {
-    /// The slow paths' counters.
+    /// Returns the slow paths' counters.
     pub fn counters(&self) -> Counters {
         let events = &self.world().shared.events;
         Counters {
@@ -52,12 +59,14 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// How much CPUs may keep of a zone's counters; 0 where they keep nothing.
+    /// Returns how much CPUs may keep of a zone's counters; 0 if nothing.
     fn threshold_of(&self, zone: ZoneIdx) -> u8 {
         self.world().shared.stats.of_zone(zone).next().map_or(0, |diffs| diffs.deltas.threshold())
     }
 
-    /// Pageblocks of a zone by type. Reads the words of all pageblocks from the zone's first to its last.
+    /// Returns a zone's pageblocks by type.
+    ///
+    /// Reads the words of all pageblocks from the zone's first to its last.
     fn pageblocks_by_type(&self, zone: &Zone<M>) -> [u64; MigrateType::COUNT] {
         let frames = &self.world().shared.frames;
         let order = frames.geometry.pageblock_order.0;
@@ -76,7 +85,9 @@ impl<M: Machine> Allocator<'_, M> {
         blocks
     }
 
-    /// What moved and what compaction did; nothing where there is none, whose vmstat then has no such lines.
+    /// Returns the counters of migration and compaction.
+    ///
+    /// All `None` where compaction is off: vmstat then has no such lines.
     fn moves(&self) -> VmEvents {
         let events = &self.world().shared.events;
         if self.mechanisms().compaction == Compaction::Off {
@@ -107,7 +118,7 @@ fn counters([hit, miss, foreign, interleave, local, other]: Numa) -> NumaCounter
     NumaCounters { hit, miss, foreign, interleave, local, other }
 }
 
-/// Free blocks of a zone by order and type.
+/// Returns a zone's free blocks by order and type.
 fn free_blocks<M: Machine>(zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order::COUNT] {
     core::array::from_fn(|order| {
         core::array::from_fn(|migratetype| {

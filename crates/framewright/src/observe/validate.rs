@@ -1,7 +1,9 @@
-//! Every numbered invariant, checked.
+//! Validation: checks every numbered invariant.
 //!
-//! To be called at a quiescent point: no other call in progress. (In a live system its findings may be those of a moment.) It
-//! reads every descriptor once and every list and ring once, and reports the first violation by the invariant's number.
+//! Reports the first violation by the invariant's number. Context: a quiescent point, no other call in progress. In a
+//! live system a violation may be that of a moment only.
+//!
+//! Cost: every descriptor, list and ring is read once.
 //!
 //! | number | invariant |
 //! |---|---|
@@ -9,27 +11,35 @@
 //! | B2 | a list's length is the number of blocks on it |
 //! | B3 | neighbours on a list name each other |
 //! | B4 | a zone's counts of free, CMA, high-atomic and isolated frames are those of its lists |
-//! | B5 | a free block lies on the list of its pageblocks' type, and in one zone; with `hygiene=loose` a block smaller than a pageblock may lie on that of another type that requests ask for |
-//! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free), unless one is marked "merge skipped" |
-//! | B7 | a zone's count of blocks with that mark is right |
-//! | C1 | who checks is in no interrupt: nothing else was looked at then |
-//! | F1 | blocks do not overlap: inside of a block nothing starts |
+//! | B5 | a free block is on the list of its pageblocks' type, and in one zone (exception: below) |
+//! | B6 | no two free buddies have the same type and zone (exceptions: below) |
+//! | B7 | a zone's count of blocks marked "merge skipped" is right |
+//! | C1 | the check runs in no interrupt; in one, nothing else is checked |
+//! | F1 | blocks do not overlap: no block starts inside another |
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
-//! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
-//! | P3 | next to a depot a CPU's lists of a zone hold at most `high` frames, or one block that waits |
+//! | P2 | a CPU's frame count is that of its rings; every per-CPU block is in exactly one ring or magazine |
+//! | P3 | with a depot, a CPU's lists of a zone hold at most `high` frames, or one block that waits |
 //! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
 //! | D2 | a shard's count of frames is that of its full magazines |
-//! | N1 | every block on a zone's list of deferred frees is of the zone and being freed, and on it once |
-//! | I1 | no pageblock is isolated, and no zone keeps merging switched on: whoever takes a range undoes both, and nobody does at rest |
-//! | O1 | what is free in a pageblock's owner's hands starts no block, and is in a pageblock that has an owner, a CPU that exists |
-//! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
+//! | N1 | every block on a zone's list of deferred frees is in the zone, is being freed, and is on it once |
+//! | I1 | no pageblock is isolated, and no zone keeps merging switched on (reason: below) |
+//! | O1 | a frame in the free bitmap starts no block; its pageblock has an owner, a CPU that exists |
+//! | O2 | no frame of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
-//! | S1 | hit + miss = local + other = allocations, or less if that was not counted all the time; sum of foreign = sum of miss |
+//! | Z3 | a zone's boost is at most what its marks allow |
+//! | S1 | hit + miss = local + other = allocations (exception: below); sum of foreign = sum of miss |
 //! | S2 | frames ever allocated − frames ever freed = frames allocated now, and in flight |
 //! | S3 | what a CPU keeps of a counter is within its threshold |
-//! | S4 | what all zones were told of free frames is the sum of all zones; of a node's counters, of all nodes |
+//! | S4 | the total of free frames is the sum over all zones; that of a node counter, over all nodes |
+//!
+//! - B5: with `hygiene=loose`, a block smaller than a pageblock may be on the list of another type that requests ask
+//!   for.
+//! - B6: two buddies may stay apart if one is marked "merge skipped". Above the pageblock order, two buddies of
+//!   different types may be waiting for a free.
+//! - I1: a caller that allocates a range undoes both, and at a quiescent point no such caller exists.
+//! - S1: the counters are less than the allocations if they were not always on.
 
 use core::fmt;
 
@@ -48,7 +58,9 @@ use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Checks every numbered invariant; see [`crate::observe::validate`]. To be called while no other call is in progress.
+    /// Checks every numbered invariant; see [`crate::observe::validate`].
+    ///
+    /// Context: no other call in progress.
     ///
     /// # Errors
     /// The first invariant found violated.
@@ -57,7 +69,7 @@ impl<M: Machine> Allocator<'_, M> {
     }
 }
 
-/// Where all frames are: `present` is the sum of the others.
+/// Number of frames in each state: `present` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameCounts {
     /// Frames that are memory.
@@ -66,20 +78,20 @@ pub struct FrameCounts {
     pub free: u64,
     /// On per-CPU lists.
     pub pcp: u64,
-    /// Handed out.
+    /// Allocated.
     pub allocated: u64,
     /// On the free lists of isolated pageblocks.
     pub isolated: u64,
-    /// Freed while its zone was locked ([`crate::Allocator::free_nolock`]), and not back there yet.
+    /// Freed while its zone was locked ([`crate::Allocator::free_nolock`]), and not back in the zone yet.
     pub in_flight: u64,
-    /// Put aside because their descriptors were damaged.
+    /// Quarantined because their descriptors were damaged.
     pub quarantined: u64,
     /// Withheld: reserved at boot or taken offline.
     pub offline: u64,
 }
 
 impl FrameCounts {
-    /// Whether every frame is somewhere: the conservation equation.
+    /// Returns whether every frame is in some state: the conservation equation.
     pub fn is_conserved(&self) -> bool {
         let parts =
             [self.free, self.pcp, self.allocated, self.isolated, self.in_flight, self.quarantined, self.offline];
@@ -98,12 +110,12 @@ impl FrameCounts {
     }
 }
 
-/// An invariant does not hold.
+/// A violated invariant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// Its number in the table of this module.
     pub invariant: &'static str,
-    /// The frame at which that shows, if there is one.
+    /// The frame where it is violated, if there is one.
     pub pfn: Option<Pfn>,
     /// What was expected.
     pub expected: u64,
@@ -133,7 +145,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
     let mut foreign = 0_u64;
     let mut miss = 0_u64;
     let mut told = 0_u64;
-    // Whoever waits for others' lists must not have met one of them.
+    // The check waits for other CPUs' lists; in an interrupt it could wait for the list user that it interrupted.
     equal("C1", None, 0, u64::from(world.shared.machine.in_interrupt()))?;
     for zone in world.zones {
         let (mut census, cached, skipped) = frames_of(world, zone)?;
@@ -163,14 +175,17 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
     }
 }
 
-/// A number that two sets of frames share only if they are the same set, as far as one can tell from a sum.
+/// Returns a frame's number, so that the sum of such numbers identifies a set.
+///
+/// Two sets with the same sum are the same set, as far as a sum can tell.
 fn mark(frame: Frame) -> u64 {
     let mixed = u64::from(frame.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, the sum of the marks of
-/// per-CPU blocks, and the number of free blocks whose merge was skipped.
+/// Counts a zone's frames by state, block by block: F1, F2, B5, B6.
+///
+/// Returns the counts, the sum of the marks of per-CPU blocks, and the number of free blocks whose merge was skipped.
 fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameCounts, u64, u64), Violation> {
     let frames = &world.shared.frames;
     let pageblock = frames.geometry.pageblock_order;
@@ -213,13 +228,13 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameC
     Ok((census, cached, skipped))
 }
 
-/// Checks what a zone's marks are raised by.
+/// Checks a zone's boost: Z3.
 fn boost_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
     let boost = zone.stat.boost();
     equal("Z3", None, boost, boost.min(zone.most_boost(&world.shared)))
 }
 
-/// Checks one block and returns the frame behind it.
+/// Checks one block and returns the frame after it.
 fn block<M: Machine>(
     world: &World<'_, M>,
     zone: &Zone<M>,
@@ -259,7 +274,7 @@ fn block<M: Machine>(
     Ok(end)
 }
 
-/// B5 and B6.
+/// Checks a free block: B5 and B6.
 fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
     let frames = &world.shared.frames;
     let pfn = Some(frames.pfn(at));
@@ -314,7 +329,9 @@ fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
     Ok(())
 }
 
-/// Walks the list of deferred frees: N1. What is being freed and is not on it is still its owner's.
+/// Walks the list of deferred frees: N1.
+///
+/// A block that is being freed and is not on the list still belongs to its owner.
 fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut FrameCounts) -> Result<(), Violation> {
     let frames = &world.shared.frames;
     let mut deferred = 0_u64;
@@ -322,7 +339,7 @@ fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Fr
         let fits = frames.head(frame).is_going() && frames.pageblock(frame).zone() == Some(zone.idx);
         equal("N1", Some(frames.pfn(frame)), 1, u64::from(fits))?;
         deferred = deferred.saturating_add(frames.head(frame).order().frames());
-        // The links go round.
+        // If the sum exceeds the frames in flight, the links form a cycle.
         equal("N1", Some(frames.pfn(frame)), deferred.min(census.in_flight), deferred)?;
     }
     census.allocated = census.allocated.saturating_add(census.in_flight.saturating_sub(deferred));
@@ -330,7 +347,9 @@ fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Fr
     Ok(())
 }
 
-/// Walks the rings of every CPU: P1, P2 and P3. Returns the number of frames in them and the sum of the blocks' marks.
+/// Walks every CPU's rings (P1, P2, P3) and the depots (D1, D2).
+///
+/// Returns the number of frames in them and the sum of the blocks' marks.
 fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
     let frames = &world.shared.frames;
     let mut total = 0_u64;
@@ -350,7 +369,7 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone
         }
         equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
         equal("P2", None, sum, u64::from(record.count_racy(frames.geometry.pageblock_order)))?;
-        // However large a freed block is, it waits until the next one is freed.
+        // A freed block of any size waits until the next one is freed.
         let alone = if record.waiting.len() == 1 { record.waiting_frames.load(Ordering::Relaxed) } else { 0 };
         let most = u64::from(record.size.high.max(alone));
         let above = if record.depot { sum.saturating_sub(most) } else { 0 };
@@ -372,7 +391,9 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone
     Ok((total.saturating_add(stored).saturating_add(owned), entries.wrapping_add(marks)))
 }
 
-/// Looks at the pageblocks that CPUs own: O1 and O2. Returns the number of frames free in them, and the sum of their marks.
+/// Checks the pageblocks that CPUs own: O1 and O2.
+///
+/// Returns the number of frames free in them, and the sum of their marks.
 fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
     let frames = &world.shared.frames;
     let order = frames.geometry.pageblock_order;
@@ -402,7 +423,7 @@ fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u6
     Ok((total, entries))
 }
 
-/// B4, and the counters that Z1 needs.
+/// Checks the zone's counts: B4, and the counters that Z1 needs.
 fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCounts) -> Result<(), Violation> {
     let sum = |wanted: fn(MigrateType) -> bool| {
         let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
@@ -425,7 +446,10 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCou
     equal("Z1", None, census.present, rest.fold(0, u64::saturating_add))
 }
 
-/// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.
+/// Checks S1 to S3, as far as one zone can tell.
+///
+/// Returns the requests served here that were meant for another zone, and those meant for here that were served
+/// elsewhere.
 fn numa_stat_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
     let count = |event| world.pcps.event_racy(&world.shared, zone, event);
     equal("S2", None, allocated, count(ZoneEvent::AllocFrames).wrapping_sub(count(ZoneEvent::FreeFrames)))?;

@@ -1,23 +1,30 @@
-//! Ranges: memory at a given place, of any length.
+//! Contiguous ranges: allocates memory at a given place, of any length.
 //!
-//! A range is taken in four steps, each undone if a later one fails:
+//! A range is allocated in four steps. If a step fails, all steps before it are undone:
 //!
-//! 1. its pageblocks are *isolated*: their free blocks go to the isolated lists, where no request finds them, and what is
-//!    freed in them follows; a pageblock is isolated as long as any range keeps it so;
-//! 2. per-CPU lists are drained, so that what they hold of the range joins;
-//! 3. what is allocated and movable is moved away (`migrate.rs`); anything else ends the attempt with `Busy`;
-//! 4. the free blocks of the range are taken, cut at its ends, and the pageblocks get their types back.
+//! 1. *Isolate* its pageblocks. Their free blocks move to the isolated lists, where no request finds them. Blocks that
+//!    are freed in them later follow. A pageblock stays isolated as long as any range needs it.
+//! 2. *Drain* the per-CPU lists, so that the blocks of the range that they hold return to the zone.
+//! 3. *Move* allocated, movable blocks away (`migrate.rs`). Any other allocated block ends the attempt with `Busy`.
+//! 4. *Collect* the free blocks of the range, cut at its ends. Then the pageblocks get their types back.
 //!
-//! Taking memory offline is the same with another mark at the end.
+//! Taking memory offline differs only in the last mark: the blocks are withheld, not allocated.
 //!
-//! Callers of disjoint ranges do not fail for each other, wherever their ranges lie. In one pageblock each takes its own frames out of the isolated
-//! lists, a block at a time and under the zone lock; what lies outside of its range is on the lists again before the lock is released. What
-//! a caller finds on its way between a list and the zone, because another caller or a drain has it in hand, it waits for ([`World::await_return`]). Of two
-//! whose ranges overlap at most one succeeds: each takes its frames in ascending order, so the one that takes the first shared frame first
-//! meets no frame of the other's. Compaction wants a whole pageblock and gives up if it is isolated already.
+//! Callers of disjoint ranges do not fail for each other, wherever their ranges lie. Within one pageblock, each caller
+//! removes its own frames from the isolated lists, one block at a time and under the zone lock. Frames outside of its
+//! range are on the lists again before the lock is released. A frame may be between a list and the zone, because
+//! another caller or a drain is moving it. The caller waits for such a frame ([`World::await_return`]).
 //!
-//! Rejected: one range at a time in a zone, because moving what is in use calls the embedder, which may want a range in turn. In Linux the second
-//! caller fails (`start_isolate_page_range`), and contiguous areas have a lock each.
+//! Of two callers whose ranges overlap, at most one succeeds. Each collects its frames in ascending order. The caller
+//! that collects the first shared frame first therefore meets no frame of the other. Compaction needs a whole
+//! pageblock, and gives up if it is already isolated.
+//!
+//! Cost: the zone lock once for each pageblock to isolate it, once to restore it, and once for each block collected.
+//! Each round of steps 2 and 3 looks at every block of the range; there are at most `ROUNDS` rounds, and `RETURNS`
+//! waits.
+//!
+//! Rejected: one range at a time in a zone. Moving blocks calls the embedder, which may need a range in turn. In Linux
+//! the second caller fails (`start_isolate_page_range`), and contiguous areas have a lock each.
 
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::Heap;
@@ -33,16 +40,22 @@ use crate::types::units::{Frame, Order, Pfn, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
-/// How often steps 2 and 3 are repeated while the range still changes under them.
+/// Rounds of steps 2 and 3, while the range still changes.
 const ROUNDS: u32 = 8;
-/// How often a caller waits for frames of its range that others have in hand before it takes them for a list's that cannot be drained.
+/// Waits for frames of the range that other CPUs are moving.
+///
+/// After that many, the frames count as held by a list that cannot be drained.
 const RETURNS: u32 = 64;
-/// Looks at such a frame in one wait: as many as at a list that somebody else drains.
+/// Polls of such a frame in one wait.
+///
+/// As many as of a list that another CPU drains.
 const LOOKS: u32 = 1 << 20;
-/// Compaction tries what its owner could not move again in the next round, up to one frame in so many of the range.
+/// Divisor of a range's frames that may be busy and are retried.
+///
+/// Compaction retries blocks that their owner could not move, in the next round, up to this share of the range.
 const FEW: u64 = 4;
 
-/// What becomes of the blocks of a range that was taken.
+/// State that the blocks of a range get once it is collected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Allocated; movable or not.
@@ -54,15 +67,17 @@ pub(crate) enum Purpose {
 /// What may be done to empty a range.
 #[derive(Clone, Copy)]
 pub(crate) enum Means<'p> {
-    /// Nothing in it is moved.
+    /// Nothing is moved.
     Nothing,
-    /// What is in it is moved anywhere.
+    /// Blocks are moved to any place.
     Moves,
-    /// What is in it is moved to a place that compaction finds, and lists are drained only if they hold something of it.
+    /// Blocks are moved to a place that compaction finds.
+    ///
+    /// Lists are drained only if they hold frames of the range.
     Compaction(&'p dyn Fn(Order) -> Option<Frame>),
 }
 
-/// What a frame is part of, and the first frame behind that.
+/// What a frame is part of, and the first frame after that.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) part: Part,
@@ -70,7 +85,7 @@ pub(crate) struct Stretch {
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
+    /// Allocates exactly the frames of `range`, moving blocks away if `may_move`.
     pub(crate) fn alloc_contig_range(
         &self,
         range: PfnRange,
@@ -81,7 +96,9 @@ impl<'a, M: Machine> World<'a, M> {
         self.alloc_contig_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
     }
 
-    /// Takes the frames of a range that all belong to a zone; for no purpose, they are free and it is left at that.
+    /// Collects the frames of a range that all belong to `zone`.
+    ///
+    /// Without a purpose, the frames are only made free, and stay on the free lists.
     pub(crate) fn alloc_contig_range_of(
         &self,
         zone: &Zone<M>,
@@ -90,7 +107,7 @@ impl<'a, M: Machine> World<'a, M> {
         means: Means<'_>,
     ) -> Result<(), AllocError> {
         let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
-        // What comes free meanwhile merges, and no cut is in progress while states are looked at.
+        // From here on, freed blocks merge, and no cut is in progress while states are looked at.
         merging(Heap::disable);
         let isolated = self.isolate(zone, range, matches!(means, Means::Compaction(_)));
         let result = if isolated.end < range.end {
@@ -104,7 +121,9 @@ impl<'a, M: Machine> World<'a, M> {
         result
     }
 
-    /// Takes one block, if it is free as it stands. Cheaper than [`World::alloc_contig_range`]: one look under the lock.
+    /// Allocates one block if it is free as it stands; `None` otherwise.
+    ///
+    /// Cheaper than [`World::alloc_contig_range`]: one look under the lock.
     pub(crate) fn alloc_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;
@@ -127,7 +146,9 @@ impl<'a, M: Machine> World<'a, M> {
         })?
     }
 
-    /// The zone that all frames of a range belong to, none of which is a hole, withheld or put aside.
+    /// Returns the zone that all frames of a range belong to.
+    ///
+    /// Fails if a frame is a hole, withheld or quarantined.
     fn zone_of_range(&self, range: PfnRange) -> Result<&'a Zone<M>, AllocError> {
         if range.is_empty() {
             return Err(AllocError::BadRange(range));
@@ -143,13 +164,16 @@ impl<'a, M: Machine> World<'a, M> {
         Ok(zone)
     }
 
-    /// The block around a frame of a zone that is allocated, free, or on its way; or why it could be in no range of that zone.
+    /// Returns the block around a frame that a range of `zone` could have.
+    ///
+    /// That block is allocated, free, or moving between the two. Otherwise, returns why no range of that zone can have
+    /// the frame.
     pub(crate) fn part_within(&self, zone: &Zone<M>, pfn: Pfn) -> Result<Stretch, AllocError> {
         self.shared.machine.step(Step::Range);
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
         let is_none = |part: &Part| matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..));
-        // A frame may have seemed to be in no block because it was on its way between two. It is so only under the lock.
+        // A frame that moves between two blocks may seem to be in none. Under the lock it does not.
         let part = Some(frames.part_of(frame)).filter(|part| !is_none(part)).unwrap_or_else(|| self.look_locked(frame));
         let end = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
         match part {
@@ -161,8 +185,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks. `alone`: no pageblock that is
-    /// isolated already.
+    /// Isolates the pageblocks of `range` in order; returns those that were isolated, as whole pageblocks.
+    ///
+    /// `alone`: stop at a pageblock that is already isolated.
     fn isolate(&self, zone: &Zone<M>, range: PfnRange, alone: bool) -> PfnRange {
         let frames = &self.shared.frames;
         let order = frames.geometry.pageblock_order;
@@ -181,7 +206,7 @@ impl<'a, M: Machine> World<'a, M> {
         done
     }
 
-    /// Gives pageblocks their types back.
+    /// Restores the types of pageblocks.
     fn unisolate(&self, zone: &Zone<M>, range: PfnRange) {
         let frames = &self.shared.frames;
         let step = frames.geometry.pageblock_order.frames();
@@ -196,7 +221,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// In a copy of the allocator nobody is there who was taking ranges: gives the pageblocks of these their types back.
+    /// Restores the types of all isolated pageblocks, in a copy of the allocator.
+    ///
+    /// The callers that were allocating ranges do not exist there.
     pub(crate) fn abandon_ranges(&self) {
         let frames = &self.shared.frames;
         let order = frames.geometry.pageblock_order;
@@ -212,7 +239,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
+    /// Empties an isolated range, so that all of it is free.
+    ///
+    /// # Errors
+    /// Names the first frame in the way.
     fn vacate(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<(), AllocError> {
         let (mut round, mut returns) = (0_u32, 0_u32);
         loop {
@@ -233,7 +263,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Waits while a frame is part of a block that a list has, or a drain in hand. Returns whether that changed.
+    /// Waits while a frame's block is held by a list or is being drained.
+    ///
+    /// Returns whether that changed.
     fn await_return(&self, pfn: Pfn) -> bool {
         let frames = &self.shared.frames;
         let Some(Part::Pcp(head, _)) = frames.frame(pfn).map(|frame| frames.part_of(frame)) else { return false };
@@ -242,7 +274,9 @@ impl<'a, M: Machine> World<'a, M> {
         Head(before).is_pcp() && word.wait_while(Patience::Tries(LOOKS), |now| now == before).is_ok()
     }
 
-    /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
+    /// Makes one pass of steps 2 and 3.
+    ///
+    /// `None` if all of the range is free; otherwise a frame that may be free after another drain.
     fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<Option<Pfn>, AllocError> {
         let frames = &self.shared.frames;
         let (mut again, mut busy) = (None, 0_u64);
@@ -251,7 +285,8 @@ impl<'a, M: Machine> World<'a, M> {
             self.shared.machine.step(Step::Range);
             let frame = frames.frame(pfn).ok_or(AllocError::BadRange(range))?;
             let part = match frames.part_of(frame) {
-                // A block between two states, which it is in only while somebody holds the lock; or as good as a hole.
+                // Either a block between two states, which only a holder of the zone lock sees as a hole, or a real
+                // hole.
                 Part::Hole => self.look_locked(frame),
                 part => part,
             };
@@ -270,12 +305,13 @@ impl<'a, M: Machine> World<'a, M> {
                             return Err(AllocError::Busy { pfn });
                         }
                     }
-                    // Once freed it is isolated, unless its owner did not free it, or somebody keeps it on a list.
+                    // Once freed, the block is isolated; unless its owner did not free it, or a list of some CPU holds
+                    // it.
                     if !matches!(frames.part_of(frame), Part::Free(..)) {
                         again = again.or(Some(pfn));
                     }
                 }
-                // In nobody's hands that a look could tell: a CPU that took it before it was isolated is about to hand it out.
+                // Held by a CPU that removed it before the isolation and is about to allocate it. No look shows that.
                 Part::Hole if frames.pageblock(frame).zone().is_some() => again = again.or(Some(pfn)),
                 Part::Hole | Part::Offline(..) | Part::Allocated(..) | Part::Quarantined(..) => {
                     return Err(AllocError::Busy { pfn });
@@ -286,13 +322,15 @@ impl<'a, M: Machine> World<'a, M> {
         Ok(again)
     }
 
-    /// Step 4: takes the free blocks of an isolated range. What somebody got hold of meanwhile undoes all of it.
+    /// Step 4: collects the free blocks of an isolated range.
+    ///
+    /// A frame that another CPU got meanwhile undoes all of it.
     fn collect(&self, zone: &Zone<M>, range: PfnRange, purpose: Purpose) -> Result<(), AllocError> {
         let movable = purpose == Purpose::Allocate { movable: true };
         let mut pfn = range.start;
         while pfn < range.end {
             let Some(next) = self.pinned(|cx| self.collect_one(cx, zone, pfn, range, movable)).flatten() else {
-                // What was taken so far is allocated, and freed as such.
+                // The frames collected so far are allocated, and are freed as such.
                 let _ = self.free_range(PfnRange { start: range.start, end: pfn });
                 return Err(AllocError::Busy { pfn });
             };
@@ -314,8 +352,9 @@ impl<'a, M: Machine> World<'a, M> {
         Ok(())
     }
 
-    /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind what
-    /// it took, which is allocated.
+    /// Collects the free block around `pfn`; returns the first frame after it.
+    ///
+    /// The part outside of `range` is freed. The part inside is allocated.
     fn collect_one(
         &self,
         cx: CallCx<'_, 'a, M>,

@@ -1,14 +1,18 @@
-//! Contiguous frames anywhere: which ranges are tried.
+//! Search for contiguous frames anywhere: which ranges are tried.
 //!
-//! Up to the largest order a run of frames is a block whose tail is freed. That finds only runs inside of one free block, so where no
-//! block is large enough, and always above the largest order, the zones are searched from their first frame on. Every start that the
-//! alignment allows counts, wherever a zone or its pageblocks begin and end.
+//! Up to the largest order, a run of frames is a block whose tail is freed. That finds only runs inside one free block.
+//! Where no block is large enough, and always above the largest order, the zones are searched from their first frame
+//! on. Every start that the alignment allows counts, wherever a zone or its pageblocks begin and end.
 //!
-//! The search looks before it takes ([`World::gap`]): a frame that no range can have (a hole, another zone's, withheld, in use for good)
-//! ends a candidate, and the next begins behind it. So each frame of a zone is looked at about once. A candidate without such a frame is
-//! taken as any range is (`contig_range.rs`), and if that fails, the next begins behind the frame in the way.
+//! The search looks before it allocates ([`World::gap`]). A frame that no range can have ends a candidate. It is a
+//! hole, belongs to another zone, is withheld, or is in use for good. The next candidate begins after that frame. A
+//! candidate without such a frame is allocated as any range is (`contig_range.rs`). If that fails, the next begins
+//! after the frame in the way.
 //!
-//! Rejected: pageblock by pageblock, as Linux does for its areas. A run that begins in the middle of a pageblock is as good.
+//! Cost: each frame of a zone is looked at about once.
+//!
+//! Rejected: pageblock by pageblock, as Linux does for its areas. A run that begins in the middle of a pageblock is as
+//! good.
 
 use crate::frame::frame::Part;
 use crate::range::contig_range::{Means, Purpose, Stretch};
@@ -24,7 +28,9 @@ use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Counts a request that was served by a range, whose frames are counted.
+    /// Counts a request that was served by a range.
+    ///
+    /// The frames of the range are already counted.
     pub(crate) fn count_searched(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, pfn: Pfn) {
         let zone = self.shared.frames.frame(pfn).and_then(|frame| self.zone_of(frame));
         let preferred = self.zonelist(plan).next().or(zone);
@@ -37,8 +43,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Takes the first range of `frames` frames that can be had, its first frame aligned, from those zones of a plan and pageblocks of
-    /// those types that say so.
+    /// Allocates the first possible range of `frames` frames; its first frame is aligned.
+    ///
+    /// Only zones of the plan that `may_take` accepts are searched, and only pageblocks whose type `may_use` accepts.
     pub(crate) fn search_range(
         &self,
         frames: u64,
@@ -60,7 +67,7 @@ impl<'a, M: Machine> World<'a, M> {
                     Some(behind) => behind,
                     None => match take() {
                         Ok(()) => return Some(range),
-                        // No range with the obstacle in it can be had.
+                        // No range that contains the obstacle is possible.
                         Err(AllocError::Busy { pfn }) => match self.part_within(zone, pfn) {
                             Ok(Stretch { part: Part::Allocated(..), end }) => end,
                             _ => pfn.add(1),
@@ -74,7 +81,9 @@ impl<'a, M: Machine> World<'a, M> {
         None
     }
 
-    /// The first frame behind one that no range of the zone can have; none if each frame of the range may be had.
+    /// Returns the first frame after one that no range of the zone can have.
+    ///
+    /// `None` if each frame of the range is possible.
     fn gap(&self, zone: &Zone<M>, range: PfnRange, moves: bool, may_use: &impl Fn(MigrateType) -> bool) -> Option<Pfn> {
         let frames = &self.shared.frames;
         let moves = moves && self.shared.machine.migrates();
@@ -87,7 +96,8 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Ok(_) if is_kept(pfn) => return Some(pfn.add(1).align_up(frames.geometry.pageblock_order)),
                 Ok(Stretch { end, .. }) => pfn = end,
-                // The next largest block with memory. Without that, a hole as wide as the address space would be searched step by step.
+                // The next largest block with memory. Without it, a hole as wide as the address space would be searched
+                // step by step.
                 Err(AllocError::Foreign(pfn)) if frames.frame(pfn).is_none() => {
                     return Some(frames.map.next(pfn).map_or(Pfn(u64::MAX), |next| next.max(pfn.add(1))));
                 }

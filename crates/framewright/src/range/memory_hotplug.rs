@@ -1,6 +1,9 @@
-//! Memory hotplug: memory is withheld, comes back, and what depends on the sizes of zones follows.
+//! Memory hotplug: withholds memory, brings it back, and updates what depends on the sizes of zones.
 //!
-//! A range goes offline as any range is taken (`contig_range.rs`); here it is withheld rather than allocated.
+//! A range goes offline as any range is allocated (`contig_range.rs`); here its blocks are withheld rather than
+//! allocated.
+//!
+//! Cost: after each change, the marks and reserves of every zone are computed again.
 
 use crate::buddy::buddy::Place;
 use crate::frame::frame::Part;
@@ -16,7 +19,7 @@ use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Turns a block of ours into a withheld one.
+    /// Turns a block that the caller owns into a withheld one.
     pub(crate) fn withhold(&self, zone: &Zone<M>, frame: Frame, order: Order) {
         let frames = &self.shared.frames;
         self.pinned(|cx| {
@@ -32,11 +35,13 @@ impl<'a, M: Machine> World<'a, M> {
         });
     }
 
-    /// Computes what depends on the sizes of zones after memory came or went: the nodes with memory, and the marks.
+    /// Computes what depends on zone sizes: the nodes with memory, and the marks.
+    ///
+    /// Called after memory came or went.
     pub(crate) fn refresh_marks(&self) {
         self.node_states.refresh(self.zones);
         for zone in self.zones.iter().filter(|zone| zone.highatomic_reserved.load(Ordering::Relaxed) != 0) {
-            // Bounded: each time the reserve is a pageblock smaller, or this ends.
+            // Bounded: each pass makes the reserve a pageblock smaller, or ends the loop.
             while self.pinned(|cx| zone.lock(cx).trim_highatomic()) == Some(true) {}
         }
         let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
@@ -47,7 +52,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
+    /// Frees the withheld blocks that lie wholly in `range`; returns the number of frames.
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.shared.frames;
         let mut online = 0_u64;
@@ -55,7 +60,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut pfn = range.start;
         while pfn < range.end {
             let Some(frame) = frames.frame(pfn) else {
-                // Holes may be as wide as the address space.
+                // A hole may be as wide as the address space.
                 pfn = frames.map.next(pfn).unwrap_or(range.end);
                 continue;
             };
@@ -71,16 +76,17 @@ impl<'a, M: Machine> World<'a, M> {
         online
     }
 
-    /// Frees a withheld block. False if somebody else was faster.
+    /// Frees a withheld block; false if another caller was faster.
     ///
-    /// Where freed memory is filled and checked (`hardened`), this one is filled before it is free: nobody knows what was written to
-    /// it while it was withheld. It is allocated meanwhile, as a block is that its last owner frees.
+    /// With `hardened`, freed memory is filled and checked. A withheld block is then filled before it is free, because
+    /// it may have been written to while it was withheld. Meanwhile it is allocated, like a block that its last owner
+    /// frees.
     pub(crate) fn revive(&self, frame: Frame, order: Order) -> bool {
         let Some(zone) = self.zone_of(frame) else { return false };
         let is_filled = self.shared.mechanisms.hardened != Hardened::Off;
         let revived = self.pinned(|cx| {
             let guard = zone.lock(cx);
-            // Somebody else may have done it since.
+            // Another caller may have revived it since.
             let frames = &self.shared.frames;
             let still = frames.state(frame).kind() == Kind::Offline && frames.state(frame).order() == order;
             let revived = still && frames.change(frame, |state| state.revive()).is_ok();
@@ -103,8 +109,10 @@ impl<'a, M: Machine> World<'a, M> {
         revived.unwrap_or(false)
     }
 
-    /// Frees an allocated block of ours whose memory has been filled, to the end of its list. One that somebody else freed
-    /// meanwhile, by its number, is theirs.
+    /// Frees an allocated, filled block of the caller to the end of its list.
+    ///
+    /// Another caller may have freed the block meanwhile, by its number. Then it belongs to that caller, and nothing is
+    /// freed here.
     fn free_filled(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frame: Frame, order: Order) {
         let frames = &self.shared.frames;
         let guard = zone.lock(cx);
@@ -117,7 +125,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Lowers a boost that new marks do not allow.
+    /// Lowers a boost that exceeds what new marks allow.
     pub(crate) fn cap_boost(&self, zone: &Zone<M>) {
         let most = zone.most_boost(&self.shared);
         if zone.stat.boost() > most {

@@ -1,15 +1,22 @@
-//! How a block in use moves.
+//! Migration: moves a block in use to another place.
 //!
-//! The core finds a block that is movable and a place for it; what is in the block, and who must be told, only its owner knows. So the machine's
-//! callback copies the contents, makes the place its own and frees the block as it frees any other ([`Machine::migrate`]). Until then nothing has
-//! changed for anybody: the block is allocated all the time, and so is the place. A callback that fails gives the place back; one that says
-//! that it moved the block and did not free it has two blocks, and the core finds the first still in use.
+//! The core finds a movable block and a free block to move it to, its *place*. Only the owner knows what the block
+//! contains, and what refers to it. So the machine's callback copies the contents, makes the place its own, and frees
+//! the old block as it frees any other ([`Machine::migrate`]). Both blocks are allocated all the time, so nothing
+//! changes for other callers until that free.
 //!
-//! That needs no protocol with the owner's frees. Between the look at the block and the callback the owner may have freed it, and somebody else
-//! may have it: then the callback does not know the block, or knows it as another's, and does as it likes.
+//! | the callback | the place | the old block |
+//! |---|---|---|
+//! | moved it | belongs to the owner | was freed by the callback |
+//! | failed | is freed by the core | stays in use |
+//! | says "moved", but freed nothing | belongs to the owner | is found still in use by the core |
 //!
-//! Rejected: that the core frees the block when the callback returns. Then a callback that is wrong, or a free on another CPU just then, would
-//! free a block twice, and the core could not tell.
+//! No protocol with the owner's frees is needed. Between the look and the callback, the owner may free the block, and
+//! another owner may allocate it. Then the callback does not know the block, or knows it as another's, and may move it
+//! or not.
+//!
+//! Rejected: the core frees the block when the callback returns. A wrong callback, or a free on another CPU at that
+//! moment, would then free a block twice, and the core could not notice it.
 
 use core::cell::Cell;
 
@@ -27,7 +34,7 @@ use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::world::World;
 
-/// The flags that tracepoints show for a place: nobody waits for one.
+/// The flags that tracepoints show for a place: no request waits for one.
 const GFP_PLACE: Gfp = Gfp(GFP_NOWAIT.0 | __GFP_MOVABLE.0);
 
 /// Why a block was not moved.
@@ -40,7 +47,9 @@ pub(crate) enum MigrateError {
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Moves the allocated, movable block of `order` at `frame` to a place that `place` finds. Ok also if the block is no more.
+    /// Moves the allocated, movable block at `frame` to the place that `place` finds.
+    ///
+    /// Returns `Ok` also if the block no longer exists.
     pub(crate) fn migrate(
         &self,
         frame: Frame,
@@ -64,8 +73,10 @@ impl<'a, M: Machine> World<'a, M> {
         if is_there { Err(MigrateError::Busy) } else { Ok(()) }
     }
 
-    /// A place in the block's zone, or else in any that an ordinary movable request may use, nearest first; taken from the lists of another
-    /// mobility if there is none on those for movable blocks.
+    /// Allocates a place in the block's zone, or else in another, nearest first.
+    ///
+    /// The other zones are those that an ordinary movable request may use. If no list for movable blocks has a place,
+    /// the lists of other mobilities are used.
     pub(crate) fn place_anywhere(&self, home: &Zone<M>, order: Order) -> Option<Frame> {
         let highest = home.kind().max(ZoneKind::Normal);
         let zones = || self.zones_from(home.node()).filter(|zone| zone.kind() <= highest);
@@ -79,7 +90,9 @@ impl<'a, M: Machine> World<'a, M> {
         })
     }
 
-    /// A place among the smallest free blocks of a zone's movable pageblocks; no whole pageblock is broken for it.
+    /// Allocates a place among the smallest free blocks of a zone's movable pageblocks.
+    ///
+    /// No whole free pageblock is split for it.
     pub(crate) fn place_among_small(&self, zone: &Zone<M>, order: Order) -> Option<Frame> {
         let most = self.shared.frames.geometry.pageblock_order.0.checked_sub(1).map(Order)?;
         self.alloc_place(zone, order, |guard| {
@@ -87,7 +100,9 @@ impl<'a, M: Machine> World<'a, M> {
         })
     }
 
-    /// The next place in a pageblock from `at` on, which moves behind it, or to the pageblock's end if there is none.
+    /// Allocates the next place in a pageblock from `at` on.
+    ///
+    /// `at` moves past the place, or to the pageblock's end if there is none.
     pub(crate) fn place_in(&self, zone: &Zone<M>, order: Order, at: &mut Frame, end: Frame) -> Option<Frame> {
         let next = Cell::new(*at);
         let place = self.alloc_place(zone, order, |guard| {
@@ -97,7 +112,9 @@ impl<'a, M: Machine> World<'a, M> {
         place
     }
 
-    /// A place that `take` takes under the zone's lock, to which nobody wrote since it was freed. Its head says "allocated" afterwards.
+    /// Allocates a place by `take`, under the zone lock; its head then says "allocated".
+    ///
+    /// A place that was written to since it was freed is quarantined, and the next is tried.
     fn alloc_place(
         &self,
         zone: &Zone<M>,
@@ -116,7 +133,7 @@ impl<'a, M: Machine> World<'a, M> {
         })?
     }
 
-    /// Gives a place back that nothing was moved to.
+    /// Frees a place that no block was moved to.
     fn free_place(&self, frame: Frame, order: Order) {
         let pfn = self.shared.frames.pfn(frame);
         if self.shared.machine.traces() {
@@ -133,7 +150,9 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
-/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes what comes behind what it looked at.
+/// Allocates the next free block that is large enough and begins between `start` and `end`.
+///
+/// Writes to `next` the frame after the last one that it looked at.
 fn alloc_next<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     order: Order,
@@ -157,7 +176,9 @@ fn alloc_next<M: Machine>(
     Ok(None)
 }
 
-/// Whether what is in use and movable may lie in pageblocks of this type. What somebody else empties does not belong there.
+/// Returns whether a pageblock of this type may receive movable blocks.
+///
+/// An isolated pageblock may not: another caller is emptying it.
 pub(crate) fn is_for_movable(migratetype: MigrateType) -> bool {
     matches!(migratetype, MigrateType::Movable | MigrateType::Cma)
 }

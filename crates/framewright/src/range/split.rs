@@ -1,7 +1,10 @@
-//! Parts of what is allocated: freed, cut, split.
+//! Parts of allocated blocks: freeing, cutting, splitting, joining.
 //!
-//! Any stretch of allocated frames can be freed, whatever blocks it consists of; those at its ends are cut, and what is left of them stays
-//! allocated in the largest aligned blocks that tile it.
+//! Any stretch of allocated frames can be freed, whatever blocks it consists of. The blocks at its ends are cut. Their
+//! remaining frames stay allocated, in the largest aligned blocks that tile them.
+//!
+//! Cost: a cut, a join or a split holds the zone lock, and writes one head byte for each piece (a join: for each
+//! frame).
 
 use crate::frame::frame::{Frames, Part};
 use crate::frame::head::Head;
@@ -11,8 +14,10 @@ use crate::types::units::{Frame, Order, Pfn, PfnRange};
 use crate::zonelist::world::World;
 
 impl<M: Machine> World<'_, M> {
-    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated. (If somebody
-    /// else frees some of it in the same instant, one of the two is refused what the other has freed, and no more is said.)
+    /// Frees any stretch of allocated frames; changes nothing if one is not allocated.
+    ///
+    /// Blocks at the ends are cut. If another caller frees some of the range at the same moment, one of the two is
+    /// refused the frames that the other has freed. No more is guaranteed.
     pub(crate) fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         if range.is_empty() {
             return Err(FreeError::BadRange(range));
@@ -36,10 +41,10 @@ impl<M: Machine> World<'_, M> {
         Ok(())
     }
 
-    /// The allocated block around a frame.
+    /// Returns the allocated block around a frame.
     ///
-    /// Without the lock a block that is being cut may look as if it were no block at all; that a frame is allocated is true at the
-    /// moment of the look. So only what ends in a refusal is looked at again under the lock.
+    /// Without the lock, a block that is being cut may look as if it were no block at all. A frame that looks allocated
+    /// was allocated at that moment. So only a frame that would be refused is looked at again under the lock.
     fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
         self.shared.machine.step(Step::Range);
         let frames = &self.shared.frames;
@@ -51,8 +56,10 @@ impl<M: Machine> World<'_, M> {
         }
     }
 
-    /// Cuts the allocated block around a frame at the ends of `range`, unless somebody else has done so: every piece becomes a block
-    /// of its own. Two whose parts are of one block cut it one after the other, under the lock.
+    /// Cuts the allocated block around a frame at the ends of `range`.
+    ///
+    /// Every piece becomes a block of its own. Does nothing if another caller has cut it already. Two callers whose
+    /// parts lie in one block cut it one after the other, under the lock.
     fn cut(&self, pfn: Pfn, range: PfnRange) -> Result<(), FreeError> {
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
@@ -69,12 +76,14 @@ impl<M: Machine> World<'_, M> {
                 return Ok(());
             }
             let movable = frames.head(head).is_movable();
-            // Who frees all of it does so without the lock: one of the two is wrong, and one comes second.
+            // A caller that frees the whole block does so without the lock. One of the two is wrong, and the slower is
+            // refused.
             if !frames.claim_head(head, order) {
                 return Err(FreeError::AlreadyFree(pfn));
             }
             let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
-            // From the back: until a piece has a head of its own, it is found by the head of the block, which is the last to change.
+            // From the end: until a piece has a head of its own, it is found by the head of the block, which changes
+            // last.
             for (pfn, order) in ends.into_iter().rev().flat_map(|part| part.blocks(self.max_order()).rev()) {
                 self.shared.machine.step(Step::Range);
                 mark(frames, pfn, order, movable);
@@ -84,11 +93,13 @@ impl<M: Machine> World<'_, M> {
         cut.unwrap_or(Err(FreeError::NoCpu))
     }
 
-    /// Makes one allocated block of those that lie in a block of ours. The zone lock is held, lest somebody copies half of it.
+    /// Joins the allocated pieces inside a block of the caller into one allocated block.
+    ///
+    /// Caller holds: zone lock, so that no fork copies half of the change.
     pub(crate) fn join(&self, frame: Frame, order: Order, movable: bool) {
         let frames = &self.shared.frames;
         if frames.head(frame) != Head::allocated(order, movable) {
-            // The block's head first: who looks at a frame whose own is gone finds that.
+            // The block's head first: a reader that looks at a frame whose own head is gone finds the block's head.
             frames.set_head(frame, Head::allocated(order, movable));
             let mut inner = frame.add(1);
             while inner < frame.add(order.frames()) {
@@ -99,15 +110,16 @@ impl<M: Machine> World<'_, M> {
         }
     }
 
-    /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies
-    /// half of it.
+    /// Splits the caller's block at `frame`, of order `from`, into blocks of order `to`.
+    ///
+    /// The zone lock is held, so that no fork copies half of the change.
     pub(crate) fn split(&self, frame: Frame, from: Order, to: Order) -> Result<(), FreeError> {
         let frames = &self.shared.frames;
         let zone = self.zone_of(frame).ok_or(FreeError::Foreign(frames.pfn(frame)))?;
         let split = self.pinned(|cx| {
             let _guard = zone.lock_ends(cx);
             let movable = frames.head(frame).is_movable();
-            // From the back, as in `World::cut`.
+            // From the end, as in `World::cut`.
             for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
                 frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
             }
@@ -116,14 +128,14 @@ impl<M: Machine> World<'_, M> {
     }
 }
 
-/// Says of a block of ours that it is allocated as one.
+/// Marks a block of the caller as one allocated block.
 pub(crate) fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
     if let Some(frame) = frames.frame(pfn) {
         frames.set_head(frame, Head::allocated(order, movable));
     }
 }
 
-/// Why a frame that is part of something else than an allocated block cannot be freed.
+/// Returns why a frame that is in no allocated block cannot be freed.
 pub(crate) fn refusal(pfn: Pfn, part: Part) -> FreeError {
     match part {
         Part::Hole | Part::Allocated(..) => FreeError::Foreign(pfn),

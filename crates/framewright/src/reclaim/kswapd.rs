@@ -1,17 +1,25 @@
-//! Background work: what a node's kswapd does each time it is woken, and its kcompactd (`compaction.rs`).
+//! Background reclaim: what a node's kswapd does each time it is woken. (kcompactd: `compaction.rs`.)
 //!
-//! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`watermark_boost.rs`), and woke the node's thread. The thread calls
-//! `Allocator::balance`, which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
-//! high mark and has a block of the order that was asked for. Where mobilities are kept apart by force, only memory counts that a movable request
-//! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's
-//! business: the core only says how many frames, and how hard to look.
+//! A request wakes the node's thread in two cases. It found a zone below its low mark, or it mixed mobilities and
+//! raised the marks (`watermark_boost.rs`). The thread calls `Allocator::balance`. The embedder then frees memory
+//! ([`Machine::reclaim`]). It does so until a zone of the node is above its high mark and has a block of the order
+//! asked for. The core only says how many frames to free and how hard to look. The embedder decides which memory is
+//! freed, and which must not be.
 //!
-//! While a zone is boosted, so is the high mark that it is held against: the run frees as much as any would until a zone of the node is above that. If one
-//! is so from the start, the boost is worked off *gently*: nothing is written out for it, and it ends as soon as a round brings
-//! nothing. In the end the marks come down by what they were raised when the run began (others may have raised them since), and background
-//! compaction is woken.
+//! Which memory counts as free:
 //!
-//! Every loop has a bound: a run that gets nowhere ends, and says so.
+//! | mechanisms | what counts |
+//! |---|---|
+//! | mobilities may mix | all free memory but the high-atomic reserve |
+//! | mobilities are kept apart by force, blocks can be moved | memory that a movable request may use |
+//! | mobilities are kept apart by force, blocks cannot be moved | whole free pageblocks |
+//!
+//! While a zone is boosted, its high mark is too. Then the run frees until a zone of the node is above the boosted
+//! mark. If one is above it from the start, the boost is worked off *gently*: nothing is written out for it. Such a run
+//! ends as soon as a round frees nothing. At the end the marks fall by the boost that they had when the run began,
+//! because other requests may have raised them since. Then background compaction is woken.
+//!
+//! Cost: every loop has a bound. A run without progress ends, and reports that.
 
 use crate::policy::mechanisms::Nofragment;
 use crate::policy::watermark::Mark;
@@ -22,9 +30,9 @@ use crate::types::units::{NodeId, Order, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
-/// Rounds of a run, whatever they bring.
+/// Largest number of rounds of a run, whatever they free.
 const MAX_ROUNDS: u32 = 1_024;
-/// While a boost is worked off, priorities fall no further than by this.
+/// While a boost is worked off, the priority falls by no more than this.
 const GENTLE: u32 = 2;
 /// Least number of frames wanted from a zone at a time.
 const LEAST: u64 = 32;
@@ -34,11 +42,13 @@ const LEAST: u64 = 32;
 pub struct Balanced {
     /// Frames that were freed.
     pub frames: u64,
-    /// Rounds that it took.
+    /// Rounds that it needed.
     pub rounds: u32,
-    /// Frames that the marks came down by: the boost that was worked off, or given up.
+    /// Frames by which the marks fell: the boost that was worked off, or given up.
     pub boost: u64,
-    /// Whether a zone of the node is above its high mark now and has a block of the order asked for.
+    /// Whether a zone of the node now has enough free memory.
+    ///
+    /// It is above its high mark and has a block of the order asked for.
     pub is_balanced: bool,
 }
 
@@ -50,7 +60,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut run = Balanced { boost: boosted, ..Balanced::default() };
         let (mut budget, mut priority) = (boosted, Need::LIGHTEST);
         while run.rounds < MAX_ROUNDS && priority != 0 {
-            // Enough was freed for a block of the order; to make it of that is compaction's business (Linux: `compact_gap`).
+            // Enough was freed for a block of the order. Compaction must make the block from it (Linux: `compact_gap`).
             let still = if run.frames >= order.frames().saturating_mul(2) { Order(0) } else { order };
             run.is_balanced = self.is_balanced(node, still);
             if budget == 0 && run.is_balanced {
@@ -85,7 +95,7 @@ impl<'a, M: Machine> World<'a, M> {
                 self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(boost));
             }
         }
-        // What a boost is worked off for is whole pageblocks.
+        // A boost is worked off to get whole pageblocks.
         let wants_pageblocks = boosted != 0 || self.shared.mechanisms.nofragment == Nofragment::Enforced;
         if wants_pageblocks || order != Order(0) {
             let pageblock = self.shared.frames.geometry.pageblock_order;
@@ -96,11 +106,11 @@ impl<'a, M: Machine> World<'a, M> {
         run
     }
 
-    /// Gives the high-atomic reserves of a node back that are idle after a run.
+    /// Releases the high-atomic reserves of a node that are idle after a run.
     fn unreserve_idle(&self, node: NodeId, run: &Balanced) {
         let pageblock = self.shared.frames.geometry.pageblock_order.frames();
         for zone in self.zones_of(node) {
-            // Asked in any case, so that the next run hears of the time since this one.
+            // Asked in any case, so that the next run learns of the time since this one.
             let was_used = zone.was_highatomic_used();
             if !run.is_balanced || (was_used && run.rounds != 0) {
                 continue;
@@ -113,13 +123,15 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// What a round shall free: the high marks of all zones.
+    /// Returns the frames that a round must free: the high marks of all zones.
     fn wanted(&self, node: NodeId) -> u64 {
         self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
     }
 
-    /// Whether a zone of the node has as much free memory as its high mark says, boosted if it is, and a block of the order, for requests that
-    /// can use any of its zones: what the others keep from these does not count. A node without memory has enough.
+    /// Returns whether a zone of the node has enough memory and such a block.
+    ///
+    /// Enough is the high mark, with its boost if any, for requests that can use any zone of the node. The memory that
+    /// a zone reserves from such requests does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
@@ -128,10 +140,11 @@ impl<'a, M: Machine> World<'a, M> {
             let free = match (enforced, self.compacts()) {
                 (false, _) => {
                     let memory = zone.stat.memory_racy(&self.shared.stats, zone.idx);
-                    // What is in reserve is free for few: those it is not would find the zone below its marks for good.
+                    // Few requests may use the reserve. If it counted, all others would find the zone below its marks
+                    // for good.
                     memory.free.saturating_sub(memory.highatomic)
                 }
-                // Making whole pageblocks of what is free is compaction's business.
+                // Making whole pageblocks of free memory is the task of compaction.
                 (true, true) => self.free_unmixed(zone),
                 (true, false) => self.free_in_pageblocks(zone),
             };
@@ -141,7 +154,7 @@ impl<'a, M: Machine> World<'a, M> {
         zones.peek().is_none() || zones.any(has_enough)
     }
 
-    /// Lets the node's zones see what was freed on this CPU.
+    /// Drains this CPU's lists and the depots, so that the node's zones see freed memory.
     fn see_freed(&self, node: NodeId) {
         if let Some(cpu) = self.pinned(|cx| cx.cpu) {
             self.drain_cpu(cpu);

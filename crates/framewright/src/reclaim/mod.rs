@@ -1,4 +1,4 @@
-//! What happens when memory is short: the slow path of a request, and the run of background reclaim.
+//! Memory shortage: the slow path of a request, and the run of background reclaim.
 //!
 //! Each loop here has a bound. The embedder's callbacks are called from here, with no lock held and no CPU pinned.
 

@@ -1,9 +1,12 @@
-//! When memory is short: the only ladder.
+//! The slow path: what a request tries when memory is short, in one place.
 //!
-//! A request that found nothing above the low mark climbs [`Rung`] by rung, in order of increasing harm to others, and stops at
-//! the first that serves it or that it may not use. Every loop on it has a bound: a request ends with a block or with
-//! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
-//! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
+//! A request that found nothing above the low mark tries each [`Rung`] in turn, in order of increasing harm to other
+//! requests. It skips those that it may not use, and stops at the first that serves it.
+//!
+//! Callbacks run with no lock held and no CPU pinned. Allocations that a callback makes must carry `__GFP_MEMALLOC`:
+//! they reclaim no further, and may use the reserves.
+//!
+//! Cost: every loop has a bound. A request ends with a block or with a reason ([`Why`]), whatever the callbacks do.
 
 use crate::compaction::progress::Effort;
 use crate::pcp::pcp::Claim;
@@ -22,49 +25,66 @@ use crate::zone::zone::Zone;
 use crate::zonelist::plan::{Plan, first_rights, is_optional, may_use_reserves, slow_rights};
 use crate::zonelist::world::World;
 
-/// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
+/// Above this order a request fails sooner.
+///
+/// So large a block is rarely worth long reclaim.
 const COSTLY_ORDER: Order = Order(3);
-/// Rounds of reclaim after which an ordinary request fails, although each freed something.
+/// Rounds of reclaim after which an ordinary request fails, although each freed some memory.
 const MAX_ROUNDS: u32 = 16;
-/// The same for `__GFP_NOFAIL`: with the pause below, about ten seconds. Then even it fails, rather than hang for ever.
+/// Like [`MAX_ROUNDS`], for `__GFP_NOFAIL`: with the pause below, about ten seconds.
+///
+/// Then even such a request fails, rather than hang for ever.
 const NOFAIL_ROUNDS: u32 = 1_024;
 /// Pause of a `__GFP_NOFAIL` request between rounds, in nanoseconds.
 const NOFAIL_PAUSE: u64 = 10_000_000;
-/// Rounds of reclaim that freed nothing, of which one is followed by a drain.
+/// One in this many rounds of reclaim that freed nothing is followed by a drain.
 const IDLE_ROUNDS: u32 = 16;
-/// Drains of a request for a page that fails else, each followed by a try, that meet frames which other CPUs have cached since. Each of them
-/// means that another CPU freed something meanwhile.
+/// Drains, each with a try, before a request for a single page fails for good.
+///
+/// They are repeated only while they meet frames that other CPUs have cached since. Each repetition means that another
+/// CPU freed memory meanwhile.
 const DRAIN_ROUNDS: u32 = 64;
-/// The same before that, and of a request for a larger block: what single frames that others have cached could make is not looked for again
-/// and again.
+/// Like [`DRAIN_ROUNDS`], for earlier tries and for requests for larger blocks.
+///
+/// Single frames that other CPUs cached could merge to a larger block; they are not drained over and over for that.
 pub(crate) const FEW_ROUNDS: u32 = 2;
-/// Longest wait of a request that would mix mobilities, in nanoseconds (Linux's patch: a fiftieth of a second).
+/// Longest wait of a request that would mix mobilities, in nanoseconds.
+///
+/// Source: Linux's patch, a fiftieth of a second.
 const STALL: u64 = 20_000_000;
-/// Pageblocks that the marks rise by for it: one, and one more for each pair of mobilities and direction (the patch's formula).
+/// Pageblocks by which the marks rise for such a wait.
+///
+/// One, and one more for each pair of mobilities and direction (the patch's formula).
 const STALL_BOOST: u64 = 1 + 2 * 3;
 
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rung {
-    /// What was given back unmerged is merged.
+    /// Blocks that were freed unmerged are merged.
     Skipped,
-    /// What was freed while a zone was locked goes back; what lies in the depots is merged; pageblocks that CPUs own go back.
+    /// Deferred frees, depots and owned pageblocks are freed to the zones.
+    ///
+    /// The blocks of depots merge; the owners lose their pageblocks.
     Depot,
-    /// A movable request that would take a small block from another mobility waits for background reclaim, once and not for long.
+    /// A movable request waits for background reclaim, once and briefly.
+    ///
+    /// It does if it would steal a small block of another mobility.
     Stall,
-    /// Background reclaim is woken; the min mark is all that must stay.
+    /// Background reclaim is woken; only the min mark must remain.
     WakeAndMin,
-    /// All reserves, for who is about to free memory.
+    /// All reserves, for a request that is about to free memory.
     Reserves,
     /// Memory in use is moved until there is a block.
     Compact,
-    /// All that is cached anywhere of the zones that the request may use goes back to them (`drain.rs`).
+    /// All cached frames of the zones that the request may use are drained (`drain.rs`).
     Drain,
-    /// The caller frees memory itself, again and again while that helps.
+    /// The caller frees memory itself, repeatedly while that helps.
     Reclaim,
-    /// Marks are taken as they were set: no request fails because they were raised.
+    /// Marks count without their boost: no request fails because they were raised.
     Unboosted,
-    /// Mobilities are mixed, where they were kept apart up to here, unless the caller has another way.
+    /// Mobilities that were kept apart until now are mixed.
+    ///
+    /// Unless the caller has another way.
     Mix,
     /// The reserve for high orders.
     HighAtomic,
@@ -87,7 +107,10 @@ impl Rung {
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Serves a request, or says why not. The block's head says "allocated".
+    /// Serves a request by the slow path; the block's head then says "allocated".
+    ///
+    /// # Errors
+    /// Why it was not served.
     pub(crate) fn alloc_slow(&self, request: &Request) -> Result<Frame, Why> {
         let first = self.pinned(|cx| {
             let plan = self.plan(cx, request);
@@ -109,7 +132,7 @@ impl<'a, M: Machine> World<'a, M> {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
         let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
-        // Whoever may ignore the marks does so from `Reserves` on.
+        // A request that may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
         let last = Rights { unboosted: true, ..most };
         let keeps_apart = enforced && is_optional(plan);
@@ -138,7 +161,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Compact if may_wait && self.may_compact(plan) => {
-                    // What is cached is free already. Linux moves memory first.
+                    // Cached frames are already free. Linux moves memory first.
                     let drains = self.shared.mechanisms.compaction == Compaction::Emptiest;
                     let drained = if drains { self.try_drained(plan, most, claim, FEW_ROUNDS) } else { Err(why) };
                     drained.or_else(|_| self.compact_for(plan, rights, Effort::Worthwhile))
@@ -157,7 +180,7 @@ impl<'a, M: Machine> World<'a, M> {
                 Err(reason) => why = reason,
             }
         }
-        // Only who would fail for good looks again and again.
+        // Only a request that would fail for good drains that often.
         if plan.order.0 == 0
             && let Ok(frame) = self.try_drained(plan, mixing, claim, DRAIN_ROUNDS)
         {
@@ -166,16 +189,19 @@ impl<'a, M: Machine> World<'a, M> {
         Err(if may_wait || why == Why::Fragmented { why } else { Why::WouldWait })
     }
 
-    /// The first try of an interleaved request whose node has no zone that is wholly below its limit: there all the same, then
-    /// elsewhere.
+    /// First try of an interleaved request whose node has no zone wholly below its limit.
+    ///
+    /// Tries that node nevertheless, then all other nodes.
     fn alloc_turn_below(&self, plan: &Plan) -> Option<Frame> {
         let there = Plan { allowed: plan.turn.map(NodeSet::only).unwrap_or_default(), ..*plan };
         let rights = first_rights(plan);
         self.alloc_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
     }
 
-    /// Tries with all that was cached back in the zones. Others go on meanwhile, so what a CPU has freed since is drained and tried again:
-    /// until a block was there, or for a moment nothing was cached anywhere, or so many times.
+    /// Drains all caches of the request's zones, then tries to serve it.
+    ///
+    /// Other CPUs go on meanwhile. So the frames that a CPU has freed since are drained, and the request is tried
+    /// again. Ends when there was a block, when nothing was cached anywhere for a moment, or after `rounds`.
     fn try_drained(&self, plan: &Plan, rights: Rights, claim: Claim, rounds: u32) -> Result<Frame, Why> {
         if self.shared.machine.fault(Fault::Drain) {
             return Err(Why::Watermark);
@@ -217,7 +243,10 @@ impl<'a, M: Machine> World<'a, M> {
         self.shared.mechanisms.stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
     }
 
-    /// Tries without small blocks of another mobility; then has more memory freed, waits for some of it, and tries with them.
+    /// Makes a request wait for background reclaim before it mixes mobilities.
+    ///
+    /// Tries without small blocks of another mobility first. Then raises the marks, wakes background reclaim, waits for
+    /// freed memory, and tries with such blocks.
     fn stall(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         if let Ok(frame) = self.try_once(plan, Rights { stall: true, ..rights }) {
             return Ok(frame);
@@ -234,20 +263,25 @@ impl<'a, M: Machine> World<'a, M> {
         self.try_once(plan, rights)
     }
 
-    /// Whether moving memory may serve the request: it wants more than a page, or may have one of another mobility only if that is a whole
-    /// pageblock, which movable memory can make room for. Who frees memory is not kept from it.
+    /// Returns whether moving memory may serve the request.
+    ///
+    /// It may in two cases. The request wants more than a page. Or it may have a page of another mobility only as part
+    /// of a whole pageblock, and moving movable memory can empty one. A request with `__GFP_MEMALLOC` never compacts:
+    /// it must not be kept from freeing memory.
     fn may_compact(&self, plan: &Plan) -> bool {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);
         is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
     }
 
-    /// Gives pageblocks of the high-atomic reserves to the request's kind, one after the other, until it is served.
+    /// Releases pageblocks of the high-atomic reserves one by one, until the request is served.
+    ///
+    /// They get the type of the request.
     fn try_unreserved(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let mut result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let pageblock = self.shared.frames.geometry.pageblock_order.frames();
-            // Others may go on adding to it: as many as there are, no more.
+            // Other CPUs may add to the reserve meanwhile: no more pageblocks than there are now.
             for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {
                 if result.is_ok() || !self.unreserve(zone, plan) {
                     break;
@@ -258,25 +292,29 @@ impl<'a, M: Machine> World<'a, M> {
         result
     }
 
-    /// Gives a pageblock of a zone's high-atomic reserve to the request's kind. Returns whether there was one.
+    /// Turns a pageblock of a zone's high-atomic reserve into the request's type.
+    ///
+    /// Returns whether there was one.
     fn unreserve(&self, zone: &Zone<M>, plan: &Plan) -> bool {
         self.pinned(|cx| zone.lock(cx).unreserve_highatomic(plan.migratetype, plan.order)) == Some(true)
     }
 
-    /// Lets the caller reclaim until the request is served, nothing more comes, or a bound is reached.
+    /// Lets the caller reclaim until the request is served.
+    ///
+    /// Ends also if nothing more is freed, or a bound is reached.
     fn reclaim(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         self.shared.events.count_stall(plan.highest);
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
             let progress = self.have_freed(plan, attempt);
-            // What others freed meanwhile may lie on their lists.
+            // Memory that other CPUs freed meanwhile may lie on their lists.
             let served = if progress || attempt.is_multiple_of(IDLE_ROUNDS) {
                 self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS)
             } else {
                 self.try_once(plan, rights)
             };
-            // What came free is scattered.
+            // The freed memory is scattered.
             let served = match served {
                 Err(_) if progress && self.may_compact(plan) => self.compact_for(plan, rights, Effort::Any),
                 served => served,
@@ -295,7 +333,9 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
-    /// Has memory freed, by looking ever harder until there is as much as is wanted. Returns whether any was.
+    /// Asks for memory to be freed, looking ever harder until there is enough.
+    ///
+    /// Returns whether any was freed.
     fn have_freed(&self, plan: &Plan, attempt: u32) -> bool {
         let need = Need::of_request(plan.start, self.to_free(plan), plan.gfp, attempt);
         let mut freed = 0_u64;
@@ -308,16 +348,19 @@ impl<'a, M: Machine> World<'a, M> {
         freed != 0
     }
 
-    /// What freeing memory is to bring about. Where compaction empties a pageblock that it has chosen, frames anywhere do: as many as are in use there at
-    /// most, and half as many again, since others take of what comes free meanwhile.
+    /// Returns the order and the number of frames that reclaim must free.
+    ///
+    /// Where compaction empties a pageblock that it has chosen, frames anywhere will do. As many frames are in use
+    /// there at most. Half as many again are asked for, because other requests allocate some of them meanwhile.
     fn to_free(&self, plan: &Plan) -> (Order, u64) {
         let frames = plan.order.frames();
         let empties = self.shared.mechanisms.compaction == Compaction::Emptiest && self.may_compact(plan);
         if empties { (Order(0), frames.saturating_add(frames / 2)) } else { (plan.order, frames) }
     }
 
-    /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was
-    /// nothing to merge, or others see to it.
+    /// Merges unmerged blocks in the request's zones, until one can serve it.
+    ///
+    /// False if there was nothing to merge, or other CPUs already merge.
     fn merge_for(&self, plan: &Plan) -> bool {
         let rights = first_rights(plan);
         let mut found = false;
@@ -340,18 +383,19 @@ impl<'a, M: Machine> World<'a, M> {
         found
     }
 
-    /// Gives what was freed while a zone was locked back to the zones that a request may use. Returns the number of frames.
+    /// Frees the deferred frees of the request's zones; returns the number of frames.
     fn drain_deferred_for(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
     }
 
-    /// Gives what lies in depots back to the zones that a request may use. Returns the number of frames.
+    /// Drains the depots of the request's zones; returns the number of frames.
     fn drain_depots_for(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
     }
 
-    /// Takes from their owners, and gives to the zones that a request could have used, as many pageblocks as it needs. Returns the
-    /// number of frames.
+    /// Releases as many owned pageblocks as the request needs; returns the number of frames.
+    ///
+    /// They are taken from their owners and go to the zones that the request could have used.
     fn release_owned_for(&self, plan: &Plan) -> u64 {
         let rights = first_rights(plan);
         let mut disowned = 0_u64;
@@ -368,7 +412,9 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
-/// Whether more reclaim may serve the request, after a round that did or did not free something.
+/// Returns whether more reclaim may serve the request, after a round.
+///
+/// `progress`: the round freed some memory.
 fn worth_another_round(plan: &Plan, progress: bool) -> bool {
     let costly = plan.order > COSTLY_ORDER && !plan.gfp.contains(__GFP_RETRY_MAYFAIL);
     progress && !costly && !plan.gfp.contains(__GFP_NORETRY)

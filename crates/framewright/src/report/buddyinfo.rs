@@ -1,4 +1,4 @@
-//! `/proc/buddyinfo`: a line for each zone with memory, a column for each order with the number of free blocks.
+//! `/proc/buddyinfo`: the number of free blocks, a line for each zone with memory, a column for each order.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::source::{Source, orders, populated};
 
 /// Prints `/proc/buddyinfo`.
 ///
-/// A count of more than six digits makes its column wider, as in Linux; each line ends with a blank.
+/// A count of more than six digits makes its column wider, as in Linux. Each line ends with a blank.
 #[derive(Clone, Copy, Debug)]
 pub struct BuddyInfo<'a, S: Source + ?Sized>(pub &'a S);
 

@@ -1,15 +1,16 @@
-//! The counters of a set of zones or nodes in Linux's order, those of the embedder among them.
+//! The counters of a set of zones or nodes in Linux's order, with those of the embedder.
 //!
-//! Three files show them: zoneinfo for one zone, a node's vmstat for its zones, vmstat for all. They differ in how a line
-//! looks and in what stands before and behind.
+//! Three files show them: zoneinfo for one zone, a node's vmstat for its zones, vmstat for all. The files differ in the
+//! format of a line, and in what precedes and follows these lines.
 
 use core::fmt;
 
 use super::source::{COUNTER_LIMIT, NodeSnapshot, Source};
 use crate::types::units::{NodeId, ZoneIdx};
 
-/// What `counter` says of the same index for each of `members`: the name, and the sum. Ends at the first index that no
-/// member knows.
+/// Returns, for each index, the name and the sum of a counter over `members`.
+///
+/// Ends at the first index that no member has.
 fn sums<'a, T>(
     members: impl Iterator<Item = T> + Clone,
     counter: impl Fn(T, usize) -> Option<(&'a str, u64)>,
@@ -20,9 +21,9 @@ fn sums<'a, T>(
     })
 }
 
-/// Hands the lines of `zones` to `line`, a name and a number each: what is free, the embedder's counters, the NUMA counters.
+/// Passes the lines of `zones` to `line`, a name and a number each.
 ///
-/// `sum` has the sums over these zones.
+/// These are the free frames, the embedder's counters, and the NUMA counters. `sum` has the sums over these zones.
 pub(super) fn zone_lines<S: Source + ?Sized>(
     source: &S,
     zones: impl Iterator<Item = ZoneIdx> + Clone,
@@ -45,7 +46,7 @@ pub(super) fn zone_lines<S: Source + ?Sized>(
     Ok(())
 }
 
-/// The embedder's counters of `nodes`, summed.
+/// Returns the embedder's counters of `nodes`, summed.
 pub(super) fn node_counters<S: Source + ?Sized>(
     source: &S,
     nodes: impl Iterator<Item = NodeId> + Clone,

@@ -1,19 +1,23 @@
 //! Two scores of external fragmentation, and the debugfs files that show them.
 //!
-//! Both look only at how many free blocks there are of each order, in a zone or in any other set of blocks, and take a
-//! request of one order for a measure.
+//! Both use only the number of free blocks of each order, in a zone or in any other set of blocks. Both measure against
+//! a request of one order.
 //!
-//! The **unusable index** is the share of the free memory that lies in blocks too small for the request: 0 if all of it
-//! could serve requests of that order, 1000 if none could or nothing is free. It is defined at any time, falls with rising
-//! supply of large blocks, and is what to plot.
+//! | score | question | 0 | 1000 |
+//! |---|---|---|---|
+//! | unusable index | which share is too small? | all could serve the request | none could, or nothing is free |
+//! | fragmentation index | if it fails, why? | near 0: lack of memory | near 1000: free memory is in pieces |
 //!
-//! The **fragmentation index** answers another question: if the request fails, why? Near 0 for want of memory (then
-//! reclaim helps), near 1000 because what is free is in pieces (then compaction helps); Linux compares it with
-//! `vm.extfrag_threshold`, 500. With `n` free blocks, of `f` frames together, and a request of `r` frames it is
-//! 1 - (1 + f/r)/n: the number of blocks that the free memory would be in if it were whole, set against the number that
-//! it is in. If the request would succeed the question is moot, and the index is -1000.
+//! The **unusable index** is the share of the free memory that lies in blocks too small for the request. It is defined
+//! at any time, and falls as the supply of large blocks rises. It is the one to plot.
 //!
-//! In thousandths, because there may be no floating point here. Exact below 2^54 free frames, and saturating above.
+//! The **fragmentation index** says what helps: near 0 reclaim does, near 1000 compaction does. If the request would
+//! succeed it has no meaning, and is -1000. Otherwise, with `n` free blocks of `f` frames together, and a request of
+//! `r` frames, it is 1 - (1 + f/r)/n. That compares the number of blocks that the free memory would be in if it were
+//! whole with the number that it is in. Linux compares the index with `vm.extfrag_threshold`, 500.
+//!
+//! Both are in thousandths, because floating point may be unavailable. They are exact below 2^54 free frames, and
+//! saturate above.
 
 use core::fmt;
 
@@ -49,20 +53,26 @@ impl Supply {
     }
 }
 
-/// Share of the free memory in blocks too small for a request of `order`, in thousandths: 0 to 1000.
+/// Returns the share of free memory in blocks too small for `order`.
 ///
-/// `nr_free` are the numbers of free blocks by order. 1000 if there are none.
+/// In thousandths: 0 to 1000; 1000 if nothing is free. `nr_free`: numbers of free blocks by order.
 pub fn unusable_index(nr_free: &[u64], order: Order) -> u32 {
     let supply = Supply::of(nr_free, order);
     let index = supply.too_small.saturating_mul(1000).checked_div(supply.frames).unwrap_or(1000);
     u32::try_from(index.min(1000)).unwrap_or(1000)
 }
 
-/// Why a request of `order` would fail, in thousandths: towards 0 for want of memory, towards 1000 because of
-/// fragmentation; -1000 if it would not fail, 0 if nothing is free.
+/// Returns why a request of `order` would fail, in thousandths.
 ///
-/// `nr_free` are the numbers of free blocks by order. When there are but one or two blocks Linux's formula leaves its
-/// range and goes down to -500; so does this one.
+/// | value | meaning |
+/// |---|---|
+/// | towards 0 | lack of memory |
+/// | 0 | nothing is free |
+/// | towards 1000 | fragmentation |
+/// | -1000 | it would not fail |
+///
+/// `nr_free`: numbers of free blocks by order. With only one or two blocks, Linux's formula leaves its range and falls
+/// to -500; so does this one.
 pub fn fragmentation_index(nr_free: &[u64], order: Order) -> i32 {
     let supply = Supply::of(nr_free, order);
     if supply.blocks == 0 {
@@ -73,11 +83,13 @@ pub fn fragmentation_index(nr_free: &[u64], order: Order) -> i32 {
     }
     let wanted = supply.frames.saturating_mul(1000).checked_div(order.frames()).unwrap_or(0);
     let per_block = wanted.saturating_add(1000).checked_div(supply.blocks).unwrap_or(0);
-    // All blocks are smaller than the request, so there is less than half a request in each: at most 1500.
+    // All blocks are smaller than the request, so each has at most half of a request: at most 1500.
     1000 - i32::try_from(per_block.min(1500)).unwrap_or(1500)
 }
 
-/// Prints debugfs's `extfrag/unusable_index`: [`unusable_index`] by order for each zone with memory.
+/// Prints debugfs's `extfrag/unusable_index`.
+///
+/// [`unusable_index`] by order for each zone with memory.
 #[derive(Clone, Copy, Debug)]
 pub struct UnusableIndex<'a, S: Source + ?Sized>(pub &'a S);
 
@@ -90,10 +102,11 @@ impl<S: Source + ?Sized> fmt::Display for UnusableIndex<'_, S> {
     }
 }
 
-/// Prints debugfs's `extfrag/extfrag_index`: [`fragmentation_index`] by order for each zone with memory.
+/// Prints debugfs's `extfrag/extfrag_index`.
 ///
-/// Columns are a blank wider than those of [`UnusableIndex`] since Linux 5.16. Linux prints the whole part and the
-/// thousandths each with its sign, so that -500 thousandths is ` 0.-500`; this prints the same.
+/// [`fragmentation_index`] by order for each zone with memory. Columns are a blank wider than those of
+/// [`UnusableIndex`] since Linux 5.16. Linux prints the whole part and the thousandths each with its sign, so that -500
+/// thousandths is ` 0.-500`; so does this.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtfragIndex<'a, S: Source + ?Sized>(pub &'a S);
 
@@ -128,7 +141,7 @@ mod tests {
 
     /// Free blocks by order, the order asked for, and both indices.
     const CASES: &[(&[u64], u8, u32, i32)] = &[
-        // Nothing free: all of it is unusable, and the failure is for want of memory.
+        // Nothing free: all of it is unusable, and the failure is due to lack of memory.
         (&[], 0, 1000, 0),
         (&[0, 0, 0], 2, 1000, 0),
         // Every block serves a request of order 0.
@@ -141,11 +154,11 @@ mod tests {
         (&[2, 1, 1], 3, 1000, 500),
         // Many small pieces.
         (&[1000], 9, 1000, 998),
-        // One block, half of the request or next to nothing of it.
+        // One block, of half a request or of almost nothing of it.
         (&[0, 1], 2, 1000, -500),
         (&[1], 10, 1000, 0),
         (&[1], 9, 1000, -1),
-        // What a kernel printed for a zone of 1983 single frames.
+        // Printed by a kernel for a zone of 1983 single frames.
         (&[1983], 1, 1000, 500),
         (&[1983], 2, 1000, 750),
         (&[1983], 5, 1000, 969),

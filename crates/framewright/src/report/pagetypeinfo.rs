@@ -1,7 +1,7 @@
 //! `/proc/pagetypeinfo`: free blocks by order and mobility, and pageblocks by mobility.
 //!
-//! The file is written node by node, so a machine with two nodes with memory has the heading and each table twice; nodes
-//! without memory are left out.
+//! The file is written node by node. So the heading and each table appear once for each node with memory; a machine
+//! with two such nodes has them twice. Nodes without memory are left out.
 
 use core::fmt;
 
@@ -9,8 +9,9 @@ use super::source::{Source, nodes, orders, populated_of};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::NodeId;
 
-/// Linux walks a free list to count it, and stops here: a larger number is printed as `>100000`. We know the number,
-/// and print the same.
+/// Largest number that is printed as it is; a larger one is printed as `>100000`.
+///
+/// Linux walks a free list to count it, and stops here. This allocator knows the number, and prints the same text.
 const CAP: u64 = 100_000;
 
 /// Prints `/proc/pagetypeinfo`.
@@ -43,7 +44,7 @@ impl<S: Source + ?Sized> PageTypeInfo<'_, S> {
         MigrateType::ALL.into_iter().filter(move |&ty| has_cma || ty != MigrateType::Cma)
     }
 
-    /// The table of free blocks by order.
+    /// Prints the table of free blocks by order.
     fn free(&self, f: &mut fmt::Formatter<'_>, node: NodeId) -> fmt::Result {
         write!(f, "{:<43} ", "Free pages count per migrate type at order")?;
         for order in 0..orders(self.0) {
@@ -64,7 +65,7 @@ impl<S: Source + ?Sized> PageTypeInfo<'_, S> {
         Ok(())
     }
 
-    /// A table of pageblocks by type.
+    /// Prints a table of pageblocks by type.
     fn blocks(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -72,7 +73,7 @@ impl<S: Source + ?Sized> PageTypeInfo<'_, S> {
         title: &str,
         blocks: impl Fn(&super::snapshot::ZoneSnapshot) -> [u64; MigrateType::COUNT],
     ) -> fmt::Result {
-        // The title's own blank counts as one of the 23.
+        // The title's own blank is one of the 23 columns.
         write!(f, "\n{title:<23}")?;
         for ty in self.types() {
             write!(f, "{ty:>12} ")?;

@@ -1,7 +1,8 @@
 //! The state of zones, nodes and per-CPU lists, and the counters, as plain data.
 //!
-//! All of it is `Copy` and means nothing to the allocator: a snapshot may be kept, sent, compared or made up. A
-//! [`ZoneSnapshot`] is about 1.2 KiB, nearly all of it the table of free blocks.
+//! All types are `Copy` and have no effect on the allocator: a snapshot may be kept, sent, compared or made up.
+//!
+//! Cost: a [`ZoneSnapshot`] has about 1.2 KiB, nearly all of it the table of free blocks.
 
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, Pfn, ZoneKind};
@@ -19,53 +20,60 @@ pub struct ZoneSnapshot {
     pub spanned: u64,
     /// Frames that exist: `spanned` less the holes.
     pub present: u64,
-    /// Frames that the allocator was given: `present` less what was kept back at boot.
+    /// Frames that the allocator was given: `present` less those withheld at boot.
     pub managed: u64,
     /// Frames in pageblocks of type CMA.
     pub cma: u64,
-    /// Frames on the buddy lists (`nr_free_pages`); those in per-CPU lists are not among them.
+    /// Frames on the buddy lists (`nr_free_pages`), without those in per-CPU lists.
     pub free: u64,
     /// Of `free`, the frames in pageblocks of type CMA (`nr_free_cma`).
     pub free_cma: u64,
-    /// Frames by which all watermarks are raised for the moment.
+    /// Frames by which all watermarks are raised at present.
     pub boost: u64,
     /// Watermark below which only reserves are left, in frames and without the boost.
     pub min: u64,
     /// Watermark below which background reclaim is woken, in frames and without the boost.
     pub low: u64,
-    /// Watermark at which background reclaim is content, in frames and without the boost.
+    /// Watermark at which background reclaim stops, in frames and without the boost.
     pub high: u64,
-    /// `lowmem_reserve`: frames that must stay free here when a request could have had this zone kind's memory (by
-    /// [`ZoneKind::index`]) and came down to this zone.
+    /// `lowmem_reserve`: frames that must stay free here for requests of a higher kind.
+    ///
+    /// Indexed by [`ZoneKind::index`] of the highest kind that a request could have used, if the request is then served
+    /// from this zone.
     pub protection: [u64; ZoneKind::COUNT],
     /// Free blocks by order and [`MigrateType::index`] of the list that they are on.
     pub nr_free: [[u64; MigrateType::COUNT]; Order::COUNT],
     /// Pageblocks by [`MigrateType::index`].
     pub blocks: [u64; MigrateType::COUNT],
-    /// Of `blocks`, those in which a frame of another type is allocated; none if nobody keeps track (Linux: without
-    /// `page_owner`), and then pagetypeinfo has no such table.
+    /// Of `blocks`, those in which a frame of another type is allocated.
+    ///
+    /// `None` if that is not tracked (Linux: without `page_owner`); then pagetypeinfo has no such table.
     pub mixed: Option<[u64; MigrateType::COUNT]>,
     /// Where requests were served.
     pub numa: NumaCounters,
-    /// How far a CPU's share of a counter may go before it is folded into the zone's, in the counter's unit.
+    /// Largest share of a zone's counter that a CPU may keep unfolded.
+    ///
+    /// In the counter's unit.
     pub stat_threshold: u32,
     /// Whether background reclaim has given up on the node.
     pub unreclaimable: bool,
 }
 
 impl ZoneSnapshot {
-    /// Whether the zone has any memory.
+    /// Returns whether the zone has any memory.
     pub const fn is_populated(&self) -> bool {
         self.present != 0
     }
 
-    /// Free blocks by order, of all types together.
+    /// Returns the free blocks by order, of all types together.
     pub fn free_by_order(&self) -> [u64; Order::COUNT] {
         self.nr_free.map(|by_type| by_type.iter().fold(0, |sum: u64, &blocks| sum.saturating_add(blocks)))
     }
 }
 
-/// Where a zone's or node's requests were served; each unit is one request, whatever its order.
+/// Where a zone's or node's requests were served.
+///
+/// Each unit is one request, whatever its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NumaCounters {
     /// Served here, as intended.
@@ -83,7 +91,7 @@ pub struct NumaCounters {
 }
 
 impl NumaCounters {
-    /// Both counts together; saturates.
+    /// Returns the sum of both counts; saturates.
     #[must_use]
     pub const fn plus(self, more: NumaCounters) -> NumaCounters {
         NumaCounters {
@@ -96,7 +104,7 @@ impl NumaCounters {
         }
     }
 
-    /// Names and values in the order of zoneinfo and vmstat.
+    /// Returns names and values in the order of zoneinfo and vmstat.
     pub const fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("numa_hit", self.hit),
@@ -118,20 +126,20 @@ pub struct PcpSnapshot {
     pub count: u64,
     /// Frames above which the list is drained.
     pub high: u64,
-    /// Frames that are fetched or drained at a time.
+    /// Frames that are refilled or drained at a time.
     pub batch: u64,
 }
 
-/// Event counters of all CPUs together, under Linux's names. They only grow, and wrap at 64 bits.
+/// Event counters of all CPUs together, under Linux's names.
 ///
-/// None is a counter that the source does not keep; vmstat has no line for it.
+/// They only grow, and wrap at 64 bits. `None`: the source does not keep this counter, and vmstat has no line for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VmEvents {
-    /// Frames handed out, by kind of the zone that they came from (`pgalloc_dma` ...).
+    /// Frames allocated, by kind of their zone (`pgalloc_dma` ...).
     pub pgalloc: [u64; ZoneKind::COUNT],
-    /// Requests that had to reclaim themselves, by the highest kind that they allowed (`allocstall_dma` ...).
+    /// Requests that had to reclaim, by the highest kind that they allowed (`allocstall_dma` ...).
     pub allocstall: Option<[u64; ZoneKind::COUNT]>,
-    /// Frames given back.
+    /// Frames freed.
     pub pgfree: u64,
     /// Runs of background reclaim over a node.
     pub pageoutrun: Option<u64>,
@@ -139,13 +147,13 @@ pub struct VmEvents {
     pub pgmigrate_success: Option<u64>,
     /// Frames whose contents could not be moved.
     pub pgmigrate_fail: Option<u64>,
-    /// Frames at which compaction looked for something to move.
+    /// Frames at which compaction looked for a block to move.
     pub compact_migrate_scanned: Option<u64>,
-    /// Frames at which compaction looked for room to move to.
+    /// Frames at which compaction looked for a place to move a block to.
     pub compact_free_scanned: Option<u64>,
-    /// Frames that compaction took off their lists, as source or as target.
+    /// Frames that compaction removed from their lists, as source or as target.
     pub compact_isolated: Option<u64>,
-    /// Requests that had to compact themselves.
+    /// Requests that had to compact memory.
     pub compact_stall: Option<u64>,
     /// Of `compact_stall`, those that got no block from it.
     pub compact_fail: Option<u64>,
@@ -160,7 +168,7 @@ pub struct VmEvents {
 }
 
 impl VmEvents {
-    /// Names and values of the counters that are kept, in the order of vmstat.
+    /// Returns names and values of the counters that are kept, in the order of vmstat.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let [alloc_dma, alloc_dma32, alloc_normal, alloc_movable] = self.pgalloc.map(Some);
         let [stall_dma, stall_dma32, stall_normal, stall_movable] =

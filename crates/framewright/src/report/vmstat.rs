@@ -6,7 +6,9 @@ use super::counters::{node_counters, zone_lines};
 use super::source::{NodeSnapshot, Source, nodes, zones_of};
 use crate::types::units::{NodeId, ZoneIdx, ZoneKind};
 
-/// Prints the counters of zones and nodes: all that a node's file has, and the beginning of vmstat.
+/// Prints the counters of zones and nodes.
+///
+/// They are all of a node's file, and the beginning of vmstat.
 fn counters<S: Source + ?Sized>(
     f: &mut fmt::Formatter<'_>,
     source: &S,
@@ -42,8 +44,9 @@ impl<S: Source + ?Sized> fmt::Display for VmStat<'_, S> {
     }
 }
 
-/// Prints a node's `vmstat` (`/sys/devices/system/node/node*/vmstat`), vmstat's beginning for one node; nothing for an
-/// offline node.
+/// Prints a node's `vmstat` (`/sys/devices/system/node/node*/vmstat`).
+///
+/// It is the beginning of vmstat for one node; nothing for an offline node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeVmStat<'a, S: Source + ?Sized> {
     /// The state to print.
@@ -59,7 +62,9 @@ impl<S: Source + ?Sized> fmt::Display for NodeVmStat<'_, S> {
     }
 }
 
-/// Prints a node's `numastat` (`/sys/devices/system/node/node*/numastat`); nothing for an offline node.
+/// Prints a node's `numastat` (`/sys/devices/system/node/node*/numastat`).
+///
+/// Nothing for an offline node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeNumaStat<'a, S: Source + ?Sized> {
     /// The state to print.
@@ -74,7 +79,7 @@ impl<S: Source + ?Sized> fmt::Display for NodeNumaStat<'_, S> {
         writeln!(f, "numa_hit {}", numa.hit)?;
         writeln!(f, "numa_miss {}", numa.miss)?;
         writeln!(f, "numa_foreign {}", numa.foreign)?;
-        // Here three names differ from those of vmstat.
+        // Three names here differ from those of vmstat.
         writeln!(f, "interleave_hit {}", numa.interleave)?;
         writeln!(f, "local_node {}", numa.local)?;
         writeln!(f, "other_node {}", numa.other)

@@ -1,6 +1,6 @@
 //! `/proc/zoneinfo`: sizes, watermarks, counters and per-CPU lists of every zone.
 //!
-//! A zone without memory has its sizes and its protection only; they are of use because the protection of the zones
+//! A zone without memory has only its sizes and its protection. They are useful because the protection of the zones
 //! below depends on all kinds.
 
 use core::fmt;
@@ -12,7 +12,8 @@ use crate::types::units::{CpuId, NodeId, ZoneIdx};
 
 /// Prints `/proc/zoneinfo`.
 ///
-/// As in Linux, the watermarks that it shows are those in force: `boost` is printed and contained in the three below it.
+/// As in Linux, it shows the watermarks in force: `boost` is printed, and is contained in the three watermarks below
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneInfo<'a, S: Source + ?Sized>(pub &'a S);
 
@@ -74,7 +75,7 @@ impl<S: Source + ?Sized> ZoneInfo<'_, S> {
         let [dma, dma32, normal, movable] = zone.protection;
         write!(f, "{dma}, {dma32}, {normal}, {movable}")?;
         if self.0.has_device_zone() {
-            // What may come from Device may come from Movable too, and Device has no memory of its own to protect.
+            // A request that may use Device may use Movable too, and Device has no memory of its own to protect.
             write!(f, ", {movable}")?;
         }
         f.write_str(")\n")
