@@ -6,7 +6,7 @@
 //!
 //! | when | `high` | frames moved |
 //! |---|---|---|
-//! | a ring of single pages is refilled | grows by a batch | a batch, doubled each time until a free, while there is room |
+//! | a ring of single pages is refilled | grows by a batch | a batch, doubled each time until a free, if room permits |
 //! | the lists hold `high` frames | grows to the frames freed in a row, and a batch | the frames freed in a row |
 //! | either, and the zone is below its high mark | shrinks by that much, not below the fixed one | as above |
 //! | a CPU has taken [`PERIOD`] blocks | shrinks by an eighth | the excess, but at most [`DOUBLINGS`] doubled batches |

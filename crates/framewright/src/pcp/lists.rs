@@ -2,10 +2,11 @@
 //!
 //! | a ring is | with a depot (`depot.rs`) | without |
 //! |---|---|---|
-//! | empty | gets a magazine of the depot, else `batch` frames under the zone lock | gets `batch` frames under the zone lock |
-//! | full | leaves its magazine to the depot | when all rings together reach `high`, a batch is freed to the zone |
+//! | empty | gets a magazine of the depot, else `batch` frames of the zone | gets `batch` frames of the zone |
+//! | full | leaves its magazine to the depot | frees one block; if all rings together reach `high`, a batch |
 //!
-//! A batch is taken from the cold ends, ring by ring in turn.
+//! Frames of the zone are taken and freed under the zone lock. A freed batch comes from the cold ends, ring by ring in
+//! turn.
 //!
 //! All code that needs the lists uses [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
