@@ -165,7 +165,9 @@ fn sort(blocks: &mut [Block], step: &impl Fn()) {
     }
 }
 
-/// Moves the block at `root` down the heap of the first `end` blocks to its place.
+/// Moves the block at `root` down to its place in the heap.
+///
+/// The heap is the first `end` blocks.
 fn sift(blocks: &mut [Block], root: usize, end: usize, step: &impl Fn()) {
     let key = |blocks: &[Block], index: usize| blocks.get(index).filter(|_| index < end).map(|block| block.0);
     let mut at = root;

@@ -35,7 +35,7 @@ const DOUBLINGS: u32 = 5;
 ///
 /// A busy CPU makes a million allocations in a second; the period is then sixteen milliseconds.
 const PERIOD: u32 = 1 << 14;
-/// Divisor of the zone: the part that all CPUs of a node may have on their lists.
+/// Share of the zone that all CPUs of a node may have on lists, as a divisor.
 ///
 /// Linux: `MIN_PERCPU_PAGELIST_HIGH_FRACTION`.
 const FRACTION: u64 = 8;
@@ -52,7 +52,7 @@ pub(crate) fn most(managed: u64, cpus: u64, batch: u32) -> u32 {
     (share.min(CAP) as u32).saturating_sub(batch)
 }
 
-/// The size of one CPU's lists of one zone, and the counts from which it follows.
+/// The size of one CPU's lists of one zone, and the counts that determine it.
 ///
 /// Invariant T1: `size.high ≤ high ≤ most`, where it is on.
 pub(crate) struct Autotune<M: Machine> {

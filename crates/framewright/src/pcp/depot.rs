@@ -1,8 +1,8 @@
 //! The depot: free blocks between the per-CPU lists and the zone, not merged.
 //!
-//! Without a depot, a CPU whose list overflows merges half of it into the zone's free lists, and a CPU whose list is
-//! empty splits blocks again. Both touch descriptors all over memory, under the one lock of the zone. The depot accepts
-//! the overflow as it is, and supplies CPUs whose lists are empty.
+//! Without a depot, a CPU whose list overflows merges half of it into the zone's free lists. A CPU whose list is empty
+//! splits blocks again. Both touch descriptors all over memory, under the one lock of the zone. The depot accepts the
+//! overflow as it is, and supplies CPUs whose lists are empty.
 //!
 //! # Magazines
 //!
@@ -73,8 +73,8 @@ fn usual_frames(size: PcpSize, managed: u64) -> u32 {
 
 /// Returns the default `high` next to a depot, where Linux's formula gives `size`.
 ///
-/// It has room for two full magazines, and for as much more as a CPU's share of an eighth of the zone allows, up to
-/// [`HIGH`].
+/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts up
+/// to [`HIGH`].
 #[inline]
 pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
     let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
@@ -133,7 +133,7 @@ impl<M: Machine> Magazine<M> {
 pub struct Shard<M: Machine> {
     lock: TicketLock<M>,
     frames: M::U32,
-    /// Top of the stack of empty magazines, + 1, and how many magazines were ever used.
+    /// Top of the stack of empty magazines, + 1, and the number of magazines ever used.
     empty: M::U32,
     fresh: M::U32,
     /// Top of the stack of full magazines of each kind of list, + 1.
@@ -264,7 +264,7 @@ impl<M: Machine> Shard<M> {
     }
 }
 
-/// All depots: `each` shards of each zone, the magazines of all of them, and their entries.
+/// All depots: `each` shards of each zone, all magazines, and their entries.
 pub(crate) struct Depots<'a, M: Machine> {
     pub(crate) shards: &'a [Shard<M>],
     pub(crate) magazines: &'a [Magazine<M>],
@@ -296,7 +296,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         self.magazines.get(index as usize)
     }
 
-    /// Gives an empty ring the blocks of its spare magazine, or a full magazine of the depot.
+    /// Fills an empty ring with its spare magazine, or with one of the depot.
     ///
     /// Returns false if there are none.
     pub(crate) fn restock(
@@ -447,7 +447,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    /// Calls `visit` with every block of a magazine, in the order in which they were added.
+    /// Calls `visit` with every block of a magazine, oldest first.
     pub(crate) fn each_of(&self, magazine: &Magazine<M>, mut visit: impl FnMut(Frame)) {
         let used = magazine.used();
         for entry in self.slots.get(used.start as usize..used.end as usize).unwrap_or(&[]) {
@@ -455,7 +455,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    /// Takes any full magazine of a shard and calls `visit` with it, outside the shard's lock.
+    /// Takes any full magazine of a shard and calls `visit` with it, unlocked.
     ///
     /// Returns false if the shard is empty. No other caller finds the magazine's blocks meanwhile, so a holder of the
     /// whole allocator waits for the end ([`Shard::hold`]).

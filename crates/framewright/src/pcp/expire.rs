@@ -92,7 +92,7 @@ mod tests {
     use super::Round::{Expire, Nothing, Wait};
     use super::*;
 
-    /// A case: its name; for each refresh the traffic before it and whether lists hold blocks; the results.
+    /// A case: its name; traffic and holdings before each refresh; what each refresh does.
     type Row = (&'static str, &'static [(u64, bool)], &'static [Round]);
 
     const TABLE: &[Row] = &[

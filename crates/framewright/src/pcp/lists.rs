@@ -23,7 +23,7 @@ use crate::stat::vmstat::ZoneEvent;
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::zone::Zone;
 
-/// All per-CPU lists: one record per CPU and zone, the entries of all rings, and the depots.
+/// All per-CPU lists: records per CPU and zone, ring entries, and depots.
 pub(crate) struct Pcps<'a, M: Machine> {
     pub(crate) records: &'a [Pcp<M>],
     pub(crate) slots: &'a [M::U32],
@@ -103,7 +103,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
     }
 }
 
-/// One CPU's lists of a zone, held, and what they are filled from and emptied into.
+/// One CPU's lists of a zone, held, with what fills and empties them.
 pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
     turn: Turn<'g, M>,
     pub(crate) pcp: &'a Pcp<M>,
@@ -189,7 +189,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Puts a block into its ring; frees a batch to the zone when there are too many.
+    /// Puts a block into its ring; frees a batch to the zone if necessary.
     ///
     /// The caller has checked the block's head byte.
     pub(crate) fn free(&self, id: RingId, frame: Frame) {
@@ -218,7 +218,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if self.pcp.autotune.is_on() { self.pcp.autotune.high() } else { self.pcp.size.high }
     }
 
-    /// Returns the frames to free to the zone after a block was put into a ring.
+    /// Returns the number of frames to free after a ring has gained a block.
     ///
     /// Only without a depot.
     fn surplus(&self, id: RingId) -> u32 {
@@ -408,7 +408,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.trim_others(id, u32::MAX);
     }
 
-    /// Frees `frames` frames, or all there are, from the cold end of a ring to the zone.
+    /// Frees `frames` frames, or all, from the cold end of a ring.
     ///
     /// Returns how many, which may be more than `frames`.
     fn drain_cold(&self, id: RingId, ring: &Ring<M>, frames: u32) -> u32 {
@@ -427,7 +427,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         given
     }
 
-    /// Returns how far the frames that the rings may hold, and those that wait, exceed `high`.
+    /// Returns how many frames above `high` the lists may hold.
+    ///
+    /// Counts the frames of [`Self::entitled`].
     fn above_high(&self) -> u32 {
         self.entitled().saturating_sub(self.pcp.size.high)
     }

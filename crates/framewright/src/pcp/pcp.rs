@@ -67,9 +67,9 @@ use crate::types::units::{Frame, Order};
 const DRAIN_TRIES: u32 = 1 << 20;
 /// Most other claimers that a claimer waits for.
 const CLAIM_ROUNDS: u32 = 16;
-/// Number of polls of a busy owner, or of another claimer, by a claimer that may not wait.
+/// Number of polls by a claimer that may not wait.
 ///
-/// Their sections last as long as a section under a lock.
+/// It polls a busy owner, or another claimer. Their sections last as long as a section under a lock.
 const TRY_LOOKS: u32 = 1 << 12;
 /// Ring entries in a cache line.
 ///
@@ -173,7 +173,7 @@ pub struct Pcp<M: Machine> {
     /// An interrupt counts here as well. So these are counted with interrupts off: under the zone lock, or for the
     /// count alone.
     pub(crate) aside: ZoneEvents<M>,
-    /// The part of all these counts that the zone has taken over while the CPU was offline.
+    /// The part of these counts that the zone took over while the CPU was offline.
     pub(crate) folded: ZoneEvents<M>,
 }
 
@@ -377,11 +377,11 @@ impl<M: Machine> Pcp<M> {
         if machine.fault(Fault::PcpBusy) || !self.try_busy() {
             return None;
         }
-        // ORDER: light fence. `busy` is out before `claim` is read; partner: the heavy fence in `close`. Model:
-        // pcp_free.
+        // ORDER: light fence. `busy` is out before `claim` is read; partner: the heavy fence in `close`.
+        // Model: pcp_free.
         machine.light_fence();
-        // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::end`. Model:
-        // pcp_alloc.
+        // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::end`.
+        // Model: pcp_alloc.
         if self.claim.load(Ordering::Acquire) != 0 {
             // ORDER: Release. A claimer that waits for `busy` to be 0 may see only this 0, so this store publishes
             // earlier turns as well; partner: the wait in `close`. Model: pcp_away_struck.
@@ -450,7 +450,7 @@ impl<M: Machine> Pcp<M> {
         })
     }
 
-    /// Waits until neither the owner nor a claimer holds the lists, as long as a claim would.
+    /// Waits, as long as a claim would, until neither owner nor claimer holds the lists.
     ///
     /// The blocks that they moved are then where they left them.
     pub(crate) fn wait_for_holder(&self, machine: &M, claim: Claim) {
@@ -486,8 +486,8 @@ impl<M: Machine> Pcp<M> {
     /// Interrupts stay on until the wait is over, since a heavy fence may be an interrupt to every CPU. An interrupt
     /// that arrives here finds the claim and goes to the zone.
     fn close(&self, machine: &M, tries: u32) -> Result<(), Busy> {
-        // ORDER: heavy fence. `claim` is out before `busy` is read; partner: the light fence in `enter`. Model:
-        // pcp_free.
+        // ORDER: heavy fence. `claim` is out before `busy` is read; partner: the light fence in `enter`.
+        // Model: pcp_free.
         machine.heavy_fence();
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
@@ -509,7 +509,7 @@ impl<M: Machine> Pcp<M> {
     }
 }
 
-/// Proof that the owner or a claimer holds one CPU's lists of a zone, until [`Turn::end`].
+/// Proof that owner or claimer holds a CPU's lists of a zone, until [`Turn::end`].
 pub(crate) struct Turn<'g, M: Machine> {
     _irq: Option<M::Irq<'g>>,
     machine: &'g M,
@@ -523,8 +523,8 @@ impl<M: Machine> Turn<'_, M> {
     #[inline(always)]
     pub(crate) fn end(&self) {
         self.own.held.leave(self.machine, Rank::Pcp);
-        // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`. Model:
-        // pcp_free, pcp_alloc.
+        // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`.
+        // Model: pcp_free, pcp_alloc.
         self.flag.store(0, Ordering::Release);
     }
 }

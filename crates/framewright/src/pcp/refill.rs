@@ -28,7 +28,9 @@ use crate::policy::watermark::Mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::types::units::{Frame, Order};
 
-/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
+/// The batch of large zones: one less than the head bytes of a cache line.
+///
+/// Computed in `watermark.rs`.
 const LINE_OF_HEADS: u32 = 63;
 /// Most blocks, or runs, that one refill takes off lists under the lock.
 ///
@@ -123,9 +125,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         taken.fold(0, u32::saturating_add)
     }
 
-    /// Moves the pages of a run, which is on no list any more, into the ring.
+    /// Moves the pages of a run into the ring; returns how many.
     ///
-    /// Returns how many.
+    /// The run is on no list any more.
     fn unfold(&self, id: RingId, ring: &Ring<M>, run: &CutRun) -> u32 {
         let frames = &self.cx.shared.frames;
         let mut at = Some(run.first);

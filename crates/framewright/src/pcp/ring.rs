@@ -21,9 +21,9 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 
-/// Number of small orders: 0 to 3 have per-CPU lists, and so has the pageblock order.
+/// Number of small orders: orders 0 to 3 have per-CPU lists.
 ///
-/// Above order 3, a request costs more than a list saves.
+/// The pageblock order has them as well. Above order 3, a request costs more than a list saves.
 pub(crate) const SMALL_ORDERS: usize = 4;
 /// Rings of the small orders, by order and then by type.
 pub(crate) const SMALL_RINGS: usize = SMALL_ORDERS * MigrateType::PCP_COUNT;
@@ -38,7 +38,9 @@ pub(crate) struct RingId {
 }
 
 impl RingId {
-    /// Returns the ring for an order and type; `None` if such blocks are not kept per CPU.
+    /// Returns the ring for an order and type.
+    ///
+    /// `None` if such blocks are not kept per CPU.
     #[inline]
     pub(crate) const fn of(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<RingId> {
         match migratetype.pcp_index() {
@@ -172,7 +174,7 @@ pub(crate) struct Ring<M: Machine> {
     wrapped: M::U32,
     start: M::U32,
     end: M::U32,
-    /// Number of the loaded magazine + 1, that of the spare one, and the spare one's number of blocks.
+    /// Loaded magazine + 1, spare magazine + 1, and the spare one's number of blocks.
     ///
     /// 0 where the entries belong to no magazine, or where there is no spare one.
     loaded: M::U32,
@@ -292,7 +294,7 @@ impl<M: Machine> Ring<M> {
         self.total() < self.quota()
     }
 
-    /// Returns the number of blocks that the ring and its spare magazine hold or may hold.
+    /// Returns how many blocks the ring and its spare magazine hold or may hold.
     ///
     /// They may fill up to the quota without a further check.
     pub(crate) fn entitled(&self) -> u32 {
@@ -310,8 +312,8 @@ impl<M: Machine> Ring<M> {
 
     /// Returns the number of entries in the ring.
     pub(crate) fn len(&self) -> u32 {
-        // ORDER: Acquire. A thief sees the entries and heads below `top`; partner: the Release in `push_front`. Model:
-        // front_free.
+        // ORDER: Acquire. A thief sees the entries and heads below `top`; partner: the Release in `push_front`.
+        // Model: front_free.
         let top = self.top.load(Ordering::Acquire);
         let bottom = self.bottom.load(Ordering::Relaxed);
         if self.is_wrapped() {
@@ -331,7 +333,7 @@ impl<M: Machine> Ring<M> {
         self.len() <= self.capacity()
     }
 
-    /// Returns the blocks that the owner took from the ring, and those that it gave, at this moment.
+    /// Returns the numbers of blocks that the owner took and gave, at this moment.
     pub(crate) fn traffic_racy(&self) -> (u64, u64) {
         let taken = self.taken.load(Ordering::Relaxed);
         let entries = u64::from(self.total()).wrapping_add(taken);
@@ -364,11 +366,11 @@ impl<M: Machine> Ring<M> {
         // Before any write: a caller without entries leaves the ring as it is.
         let slot = slots.get(next as usize)?;
         self.top.store(next, Ordering::Relaxed);
-        // ORDER: light fence. `top` is out before the window is read; partner: the heavy fence in `Pcp::close`. Model:
-        // front_alloc.
+        // ORDER: light fence. `top` is out before the window is read; partner: the heavy fence in `Pcp::close`.
+        // Model: front_alloc.
         machine.front_fence();
-        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: none, as
-        // there.
+        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`.
+        // Model: none, as there.
         if top > self.floor.load(Ordering::Acquire) {
             return Some(Frame(slot.load(Ordering::Relaxed)));
         }
@@ -494,10 +496,10 @@ impl<M: Machine> Ring<M> {
         self.top.store(used.end.max(if self.is_wrapped() { self.start() } else { used.start }), Ordering::Relaxed);
     }
 
-    /// Counts a block in such a copy that the owner had taken and not counted yet.
+    /// Counts a block that the owner had taken and not counted yet.
     ///
-    /// Does so where it shows: more blocks were taken than ever came. (Elsewhere one taken and one given are missing,
-    /// for good.)
+    /// For a copy in which the owner does not exist. Counts the block where it shows: more blocks were taken than ever
+    /// came. (Elsewhere one taken and one given are missing, for good.)
     pub(crate) fn mend_taken(&self) {
         let (_, given) = self.traffic_racy();
         if given > u64::MAX / 2 {

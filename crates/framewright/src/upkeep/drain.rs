@@ -44,11 +44,13 @@ const MOVING: u64 = 1 << 20;
 /// The cached frames of the zones that a request may use, at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cached {
-    /// Frames on per-CPU lists and in depots; an upper bound while other places may hold frames.
+    /// Frames on per-CPU lists and in depots.
+    ///
+    /// More than that while the other places may hold frames.
     frames: u64,
     /// Blocks and frames that went through the per-CPU lists so far.
     traffic: u64,
-    /// The marks would let the request be served if all cached frames were in the zones.
+    /// The marks would permit the request if all cached frames were in the zones.
     helps: bool,
 }
 
@@ -151,7 +153,9 @@ impl<'a, M: Machine> World<'a, M> {
         })
     }
 
-    /// Returns an upper bound of the frames that a holder may be moving to or from lists.
+    /// Returns an upper bound of the frames that a holder may be moving.
+    ///
+    /// They are on their way to lists or from them.
     ///
     /// The caller reads this after the lists. A holder that has left by then has put its frames where the next attempt
     /// finds them.

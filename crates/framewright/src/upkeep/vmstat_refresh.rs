@@ -28,12 +28,12 @@ pub struct Refreshed {
     /// They come from idle lists of other nodes' zones, and from frees to any zone that were deferred while it was
     /// locked.
     pub drained: u64,
-    /// Lists of other nodes' zones that hold blocks and will be emptied if they stay idle.
+    /// Lists of other nodes' zones whose blocks will be freed if they stay idle.
     pub waiting: u64,
 }
 
 impl<M: Machine> World<'_, M> {
-    /// Reports to zones and nodes what a CPU keeps; empties idle lists of other nodes' zones.
+    /// Reports what a CPU keeps, and empties idle lists of other nodes' zones.
     pub(crate) fn refresh(&self, cpu: CpuId) -> Refreshed {
         let mut refreshed = Refreshed { told: u64::from(self.shared.node_stats.fold(cpu)), drained: 0, waiting: 0 };
         for zone in self.zones {
@@ -58,7 +58,7 @@ impl<M: Machine> World<'_, M> {
         u64::from(told.unwrap_or(0))
     }
 
-    /// Empties a CPU's lists of a zone of another node if they were idle long enough.
+    /// Empties a CPU's lists of another node's zone if they were idle long enough.
     fn expire(&self, cpu: CpuId, zone: &Zone<M>, refreshed: &mut Refreshed) {
         let Some((pcp, traffic, holds_blocks)) = self.far_lists(cpu, zone) else { return };
         let mut drained = 0;
@@ -127,7 +127,9 @@ impl<M: Machine> World<'_, M> {
         self.shared.cpus.iter().filter(|record| record.offline.load(Ordering::Relaxed) == 0).count() as u64
     }
 
-    /// Sets how much CPUs may keep, from the number of running CPUs and the zones' sizes.
+    /// Sets how much CPUs may keep.
+    ///
+    /// Depends on the number of running CPUs and on the zones' sizes.
     pub(crate) fn refresh_thresholds(&self) {
         self.zones.iter().for_each(|zone| self.set_threshold(zone, false));
         for node in (0..self.nodes).map(|node| NodeId(node as u8)) {
@@ -142,7 +144,7 @@ impl<M: Machine> World<'_, M> {
         stat_threshold(self.cpus_online().max(1), zone.managed.load(Ordering::Relaxed), page_shift)
     }
 
-    /// Sets how much CPUs may keep for the zones of one node, whose memory is short or not.
+    /// Sets how much CPUs may keep for one node's zones; less if memory is short.
     pub(crate) fn set_pressure(&self, node: NodeId, is_short: bool) {
         self.zones.iter().filter(|zone| zone.node() == node).for_each(|zone| self.set_threshold(zone, is_short));
     }

@@ -15,7 +15,7 @@ use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Whether the node whose turn it is has memory only in zones that the limit cuts through.
+    /// Whether the limit cuts through all usable zones of the node whose turn it is.
     pub(crate) fn is_turn_split(&self, plan: &Plan) -> bool {
         plan.below.is_some() && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
     }

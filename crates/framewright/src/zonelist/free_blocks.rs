@@ -9,7 +9,7 @@ use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Whether a zone has a free block of at least this order for an ordinary request.
+    /// Whether a zone has a free block of this order or larger for ordinary requests.
     pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
         let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
         order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))

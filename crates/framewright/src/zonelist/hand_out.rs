@@ -69,7 +69,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Counts frames that were taken by place, so that no request preferred a zone for them.
+    /// Counts frames that were taken by place.
+    ///
+    /// No request preferred a zone for them.
     ///
     /// Context: interrupts off.
     pub(crate) fn count_range(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {

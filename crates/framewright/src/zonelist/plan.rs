@@ -1,7 +1,7 @@
 //! Plans a request: reads its flags, policy and address limit once.
 //!
-//! A request has a preferred node. Zones are tried node by node, nearest first. Within a node they are tried from the
-//! highest kind that the request may use down to DMA, so that scarce low memory is used last.
+//! A request has a preferred node. Zones are tried node by node, nearest first. Within a node, the highest kind that the
+//! request may use comes first and DMA last. So scarce low memory is used last.
 //!
 //! - `__GFP_THISNODE` stops after the first node.
 //! - A policy may leave nodes out.
@@ -117,7 +117,7 @@ impl<'a, M: Machine> World<'a, M> {
         list.iter().map_while(move |idx| zones.get(idx.index()))
     }
 
-    /// Returns the zones that a plan may use, in the order in which they are tried.
+    /// Returns the zones that a plan may use, in the order of trial.
     ///
     /// None of them has a frame at or above the plan's address limit.
     pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {

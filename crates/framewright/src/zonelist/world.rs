@@ -13,11 +13,11 @@ pub(crate) struct World<'a, M: Machine> {
     pub(crate) shared: Shared<'a, M>,
     pub(crate) zones: &'a [Zone<M>],
     pub(crate) pcps: Pcps<'a, M>,
-    /// For each node, the zones with memory in the order in which requests from there try them.
+    /// For each node, the zones with memory in the order of trial from there.
     pub(crate) zonelists: &'a [ZoneIdx],
     pub(crate) nodes: usize,
     pub(crate) node_states: NodeStates<M>,
-    /// Frames to keep free, distributed over the zones, and the gap between their marks; see `Config`.
+    /// Frames to keep free in all zones, and the gap between marks; see `Config`.
     pub(crate) min_free_frames: u64,
     pub(crate) scale: u64,
     /// Names of the embedder's counters, of zones and of nodes.
@@ -37,7 +37,9 @@ impl<'a, M: Machine> World<'a, M> {
         self.pinned_by(self.shared.machine.pin(), operation)
     }
 
-    /// Like [`World::pinned`], but also `None` if the caller would have to wait for a CPU's holder.
+    /// Like [`World::pinned`], but never waits for a CPU's holder.
+    ///
+    /// `None` as well if it would have to wait.
     pub(crate) fn pinned_now<T>(&self, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
         self.pinned_by(self.shared.machine.pin_now(), operation)
     }

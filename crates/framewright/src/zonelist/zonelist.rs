@@ -133,12 +133,14 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Whether the zone has free memory above its mark, even if in blocks that are too small.
+    /// Whether the zone has free memory above its mark, in blocks of any size.
     fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
         plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, rights)
     }
 
-    /// Takes a block from one zone: through the per-CPU list if there is one, else under the zone lock.
+    /// Takes a block from one zone.
+    ///
+    /// Uses the per-CPU list if there is one, else the zone lock.
     fn alloc_from_zone(
         &self,
         cx: CallCx<'_, 'a, M>,
