@@ -35,7 +35,7 @@ const DOUBLINGS: u32 = 5;
 ///
 /// A busy CPU makes a million allocations in a second; the period is then sixteen milliseconds.
 const PERIOD: u32 = 1 << 14;
-/// Share of the zone that all CPUs of a node may have on lists, as a divisor.
+/// Divisor for the part of the zone that all CPUs of a node may list.
 ///
 /// Linux: `MIN_PERCPU_PAGELIST_HIGH_FRACTION`.
 const FRACTION: u64 = 8;

@@ -73,8 +73,8 @@ fn usual_frames(size: PcpSize, managed: u64) -> u32 {
 
 /// Returns the default `high` next to a depot, where Linux's formula gives `size`.
 ///
-/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts up
-/// to [`HIGH`].
+/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts
+/// up to [`HIGH`].
 #[inline]
 pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
     let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
@@ -133,7 +133,7 @@ impl<M: Machine> Magazine<M> {
 pub struct Shard<M: Machine> {
     lock: TicketLock<M>,
     frames: M::U32,
-    /// Top of the stack of empty magazines, + 1, and the number of magazines ever used.
+    /// Top of the stack of empty magazines, + 1, and number of magazines ever used.
     empty: M::U32,
     fresh: M::U32,
     /// Top of the stack of full magazines of each kind of list, + 1.

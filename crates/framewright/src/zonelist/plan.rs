@@ -1,7 +1,7 @@
 //! Plans a request: reads its flags, policy and address limit once.
 //!
-//! A request has a preferred node. Zones are tried node by node, nearest first. Within a node, the highest kind that the
-//! request may use comes first and DMA last. So scarce low memory is used last.
+//! A request has a preferred node. Zones are tried node by node, nearest first. Within a node, the highest kind that
+//! the request may use comes first and DMA last. So scarce low memory is used last.
 //!
 //! - `__GFP_THISNODE` stops after the first node.
 //! - A policy may leave nodes out.
