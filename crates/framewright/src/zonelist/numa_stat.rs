@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `derived` | nothing | hits and local successes are derived from the list's own count of allocations |
 //! | `events` | hit, local | in the CPU's record of the zone, two plain additions |
-//! | `s8`, `s16`, `u16` | hit, local | in the CPU's `crate::Diffs`; at times in the zone and in the sum of all zones |
+//! | `s8`, `s16`, `u16` | hit, local | in the CPU's [`ZoneDiffs`]; at times in the zone and in the sum of all zones |
 //! | `off` | nothing | |
 //!
 //! Readers add up the counts of all CPUs, unless the mechanisms say that readers see only the counts reported to the
