@@ -1,22 +1,31 @@
-//! Giving blocks back together with other CPUs.
+//! Frees blocks to a zone on several CPUs at once.
 //!
-//! The zone lock is held in its shared mode by all who give, and alone by all others. So nothing happens here but what this file
-//! does: blocks merge with free buddies, and are put on lists.
+//! CPUs that free hold the zone lock in its shared mode; every other holder holds it exclusively. So only this file's
+//! steps run here: blocks merge with free buddies and are put on lists.
 //!
-//! # Whose block is it
+//! # Ownership of a block
 //!
-//! A free block of some order can be taken by a giver only to merge with it, and its buddy is in one place. So two givers never want
-//! the same block; the exchange of its state is there to show it. It comes before the block leaves its list, and a
-//! block's state says "free" only after it is on one: *list before flag*, so whoever finds the flag finds the links.
+//! A freeing CPU takes a free block only to merge with it. A free block of some order has one buddy, so two freeing
+//! CPUs never want the same block. The exchange of the block's state is there to prove it.
 //!
-//! # Who sees whom
+//! - Taking a block: its state changes before the block leaves its list.
+//! - Freeing a block: its state says "free" only after the block is on a list. This is *list before flag*: a CPU that
+//!   finds the flag finds the links.
 //!
-//! Two givers of the two halves of a block may each look before the other's state says "free", and then both halves stay. With
-//! range locks ([`ConcurrentFree::free_ranged`]) one of the two comes later: all blocks inside of one largest block have one lock. It goes by
-//! the frame's number counted from a multiple of the largest block's size, not from the start of the zone, or two halves could have
-//! two. Without ([`ConcurrentFree::free_spliced`]), the halves may stay, and every block bears the mark that says so (`deferred_merge.rs`).
+//! # Two halves freed at once
 //!
-//! What a damaged list does not take is left to the caller.
+//! Two CPUs that free the two halves of a block may each look before the other's state says "free". Then both halves
+//! stay unmerged.
+//!
+//! | free path | what happens then |
+//! |---|---|
+//! | [`ConcurrentFree::free_ranged`] | cannot happen: all blocks inside one largest block share a range lock |
+//! | [`ConcurrentFree::free_spliced`] | the halves stay; every block is marked as unmerged (`deferred_merge.rs`) |
+//!
+//! The index of a range lock counts frames from a multiple of the largest block's size, not from the start of the zone.
+//! Otherwise two halves could have two locks.
+//!
+//! Blocks that a damaged list refuses are left to the caller.
 
 use crate::buddy::free_list::ConcurrentLists;
 use crate::free_path::free_batch::{Block, FreeBatch};
@@ -28,7 +37,9 @@ use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 use crate::zone::zone_guard::ZoneReader;
 
-/// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
+/// Frees blocks on one CPU under the zone lock's shared mode.
+///
+/// Its counts reach the zone when it is dropped.
 pub(crate) struct ConcurrentFree<'r, 'g, 'a, M: Machine> {
     reader: &'r ZoneReader<'g, 'a, M>,
     lists: ConcurrentLists<'g, 'a, M>,
@@ -57,7 +68,9 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         self.lists.machine.step(step);
     }
 
-    /// Merges each block and puts it on its list, under the lock of its range. Blocks that no list took go to `rest`.
+    /// Merges each block and puts it on its list, under the lock of its range.
+    ///
+    /// Blocks that no list accepted are added to `rest`.
     pub(crate) fn free_ranged(&mut self, batch: &FreeBatch, rest: &mut FreeBatch) {
         for &block in batch.blocks() {
             let shift = self.lists.frames.geometry.max_order.0;
@@ -79,7 +92,9 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         }
     }
 
-    /// Merges all blocks, then puts those of an order and type on their list at once. Blocks that no list took go to `rest`.
+    /// Merges all blocks, then puts those of one order and type on their list together.
+    ///
+    /// Blocks that no list accepted are added to `rest`.
     pub(crate) fn free_spliced(&mut self, batch: &mut FreeBatch, rest: &mut FreeBatch) {
         batch.replace(|block| self.merge(block));
         let frames = self.lists.frames;
@@ -93,7 +108,9 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         });
     }
 
-    /// Takes the buddies of a block off their lists, as far as they are free: the block that makes.
+    /// Merges a block with its free buddies and returns the resulting block.
+    ///
+    /// The buddies leave their lists.
     fn merge(&mut self, block: Block) -> Block {
         self.step(Step::Give);
         let frames = self.lists.frames;
@@ -116,7 +133,9 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         Block::new(frame, order)
     }
 
-    /// Takes a free block for this giver, whose block is its buddy.
+    /// Takes a free block for this CPU, which frees the block's buddy.
+    ///
+    /// Returns false if the block is not free on `list` any more, or if the list is damaged.
     fn take(&mut self, frame: Frame, list: (Order, MigrateType)) -> bool {
         self.step(Step::ListDel);
         let Some(word) = self.lists.frames.states.get(frame.index()) else { return false };
@@ -132,7 +151,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
             return false;
         }
         if self.lists.del(frame, list).is_err() {
-            // ORDER: Release, as in `put`: it is on its list still.
+            // ORDER: Release, as in `put`: the block is still on its list.
             word.store(state.0, Ordering::Release);
             return false;
         }
@@ -142,7 +161,9 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         true
     }
 
-    /// Puts blocks of one order and type on their list, then says of each that it is free. False if the list does not take them.
+    /// Puts blocks of one order and type on their list, then marks each as free.
+    ///
+    /// Returns false if the list refuses them.
     fn put(&mut self, blocks: &[Block], skipped: bool) -> bool {
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return true };
         let frames = self.lists.frames;
@@ -156,7 +177,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         self.lock(LockKind::FreeList, LockEvent::Taken);
         self.lock(LockKind::FreeList, LockEvent::Released);
         if put.is_err() {
-            // The caller counts them when he has put them elsewhere.
+            // The caller counts them after it has put them elsewhere.
             self.tally.count(list.1, list.0.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
             return false;
         }
@@ -166,8 +187,8 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
             let Some(free) = state.free(list.0, list.1) else { continue };
             let free = if skipped { free.skipped() } else { free };
             self.tally.count_skipped(u64::from(skipped));
-            // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is done;
-            // partner: the Acquire in `take`. Model: zone_spliced.
+            // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is
+            // done; partner: the Acquire in `take`. Model: zone_spliced.
             let _ = word.cas(state.0, free.0, Ordering::Release);
         }
         true

@@ -1,17 +1,19 @@
-//! A batch: blocks on their way from a CPU's lists, or a depot, back to their zone.
+//! A batch: blocks on their way from a CPU's lists, or from a depot, back to their zone.
 //!
-//! They are collected before the zone lock is taken. Nobody else can touch them meanwhile: their heads say nothing any more,
-//! and they are on no list. So what can be done with them alone is done here, outside of the lock: blocks of a batch
-//! that are buddies of each other are merged ([`FreeBatch::merge`]), which is what patch 9 of the zone lock series calls
-//! pre-merging. It takes O(n log n): sorted by their frames, a block's lower buddy is what was made of the blocks right
-//! before it, so that one stack of finished blocks is all that is looked at.
+//! Blocks are collected before the zone lock is taken. No other CPU can touch them meanwhile: their heads say nothing
+//! any more, and they are on no list. So all work that needs only these blocks is done here, outside the lock. Blocks
+//! of a batch that are buddies of each other are merged ([`FreeBatch::merge`]). Patch 9 of the zone lock series calls
+//! this pre-merging.
+//!
+//! The cost is O(n log n). The blocks are sorted by frame, so a block's lower buddy was made from the blocks directly
+//! before it. One stack of finished blocks is therefore all that a merge looks at.
 
 use crate::types::units::{Frame, Order};
 
-/// Most blocks of a batch: as many as go back to a zone under one lock.
+/// Most blocks in a batch: those that are freed to a zone under one lock.
 pub(crate) const BATCH: usize = 64;
 
-/// A block by its first frame and its order, in one word that sorts by frame.
+/// A block: its first frame and its order, in one word that sorts by frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block(u64);
 
@@ -30,14 +32,16 @@ impl Block {
         Order(self.0 as u8)
     }
 
-    /// The block that both make, if `lower` is this one's buddy and in front of it.
+    /// Returns the merged block if `lower` is this block's lower buddy.
     fn with(self, lower: Block) -> Option<Block> {
         let is_buddy = lower.order() == self.order() && self.frame().buddy(self.order()) == lower.frame();
         (is_buddy && lower.frame() < self.frame()).then(|| Block::new(lower.frame(), self.order().up()))
     }
 }
 
-/// See the module's description. The blocks are of one zone and do not overlap.
+/// Blocks of one zone that are about to be freed to it.
+///
+/// The blocks do not overlap.
 pub(crate) struct FreeBatch {
     blocks: [Block; BATCH],
     len: usize,
@@ -54,17 +58,17 @@ impl FreeBatch {
         self.len == 0
     }
 
-    /// Blocks that there is room for.
+    /// Returns the number of blocks for which there is room.
     pub(crate) const fn room(&self) -> usize {
         BATCH.saturating_sub(self.len)
     }
 
-    /// Frames in it.
+    /// Returns the number of frames in the batch.
     pub(crate) const fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// Puts a block in. False if there is no room.
+    /// Adds a block; returns false if there is no room.
     pub(crate) fn push(&mut self, frame: Frame, order: Order) -> bool {
         let Some(slot) = self.blocks.get_mut(self.len) else { return false };
         *slot = Block::new(frame, order);
@@ -73,17 +77,17 @@ impl FreeBatch {
         true
     }
 
-    /// Forgets all blocks.
+    /// Removes all blocks.
     pub(crate) const fn clear(&mut self) {
         (self.len, self.frames) = (0, 0);
     }
 
-    /// The blocks, in the order they were put in unless they were merged.
+    /// Returns the blocks, in the order in which they were added unless they were merged.
     pub(crate) fn blocks(&self) -> &[Block] {
         self.blocks.get(..self.len).unwrap_or(&[])
     }
 
-    /// Leaves out the blocks that `keep` says no of.
+    /// Removes the blocks for which `keep` returns false.
     pub(crate) fn keep(&mut self, mut keep: impl FnMut(Block) -> bool) {
         let mut kept = 0_usize;
         for index in 0..self.len {
@@ -95,14 +99,14 @@ impl FreeBatch {
         self.len = kept;
     }
 
-    /// Puts another block in the place of each.
+    /// Replaces each block by the result of `with`.
     pub(crate) fn replace(&mut self, mut with: impl FnMut(Block) -> Block) {
         for slot in self.blocks.get_mut(..self.len).unwrap_or(&mut []) {
             *slot = with(*slot);
         }
     }
 
-    /// Brings blocks of the same kind together, and calls `each` with those of each kind.
+    /// Groups the blocks by kind and calls `each` with the blocks of each kind.
     pub(crate) fn each_group<K: PartialEq>(&mut self, kind: impl Fn(Block) -> K, mut each: impl FnMut(&[Block])) {
         let mut sorted = 0_usize;
         while let Some(&first) = self.blocks().get(sorted) {
@@ -113,15 +117,17 @@ impl FreeBatch {
                     at = at.wrapping_add(1);
                 }
             }
-            // At least one, the first.
+            // At least one: the first.
             at = at.max(sorted.wrapping_add(1));
             self.blocks.get(sorted..at).into_iter().for_each(&mut each);
             sorted = at;
         }
     }
 
-    /// Merges the batch's blocks with each other up to `largest`, where `may` says of the two halves that they may. Calls
-    /// `step` once for each block looked at. Sorts them by frame.
+    /// Merges the batch's blocks with each other, up to the order `largest`.
+    ///
+    /// `may` decides whether the two halves of a block may merge. `step` is called once for each block looked at.
+    /// Leaves the blocks sorted by frame.
     pub(crate) fn merge(&mut self, largest: Order, may: impl Fn(Block) -> bool, step: impl Fn()) {
         sort(self.blocks.get_mut(..self.len).unwrap_or(&mut []), &step);
         let mut finished = 0_usize;
@@ -145,7 +151,9 @@ impl FreeBatch {
     }
 }
 
-/// Sorts by frame: heapsort, which needs no memory and has no bad case.
+/// Sorts by frame.
+///
+/// Heapsort: it needs no memory and has no bad case.
 fn sort(blocks: &mut [Block], step: &impl Fn()) {
     let len = blocks.len();
     for root in (0..len / 2).rev() {
@@ -157,7 +165,9 @@ fn sort(blocks: &mut [Block], step: &impl Fn()) {
     }
 }
 
-/// Moves the block at `root` down the heap of the first `end` blocks to where it belongs.
+/// Moves the block at `root` down to its place in the heap.
+///
+/// The heap is the first `end` blocks.
 fn sift(blocks: &mut [Block], root: usize, end: usize, step: &impl Fn()) {
     let key = |blocks: &[Block], index: usize| blocks.get(index).filter(|_| index < end).map(|block| block.0);
     let mut at = root;

@@ -1,11 +1,11 @@
-//! How blocks go back to their zone: the free path.
+//! The free path: returns blocks to their zone.
 //!
-//! Whoever gives blocks back puts them into a `Batch`; `give_batch` takes it from there, by the way that the mechanisms choose.
-//! Before any lock is taken, the descriptors of the blocks and their buddies are asked for, and the blocks are merged with each
-//! other where that is chosen.
+//! A caller that frees blocks collects them in a [`FreeBatch`] and passes it to [`free_batch`]. The mechanisms choose
+//! one of four free paths for it. Before any lock is taken, the descriptors of the blocks and of their buddies are
+//! prefetched. Where the mechanisms say so, the blocks are also merged with each other.
 //!
-//! What a block's head says is changed under the lock, by who calls ([`unlist`], or the free of a block that no per-CPU list
-//! keeps). So whoever holds all zone locks ([`crate::Frozen`]) finds each block in some place.
+//! A block's head changes under the lock, through a function of the caller: [`unlist`], or the free of a block that no
+//! per-CPU list keeps. So a holder of all zone locks ([`crate::Frozen`]) finds each block in some place.
 
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
@@ -20,8 +20,9 @@ use crate::types::units::{Frame, Order};
 use crate::zone::release_owned::{free_to_owner, has_owner};
 use crate::zone::zone::Zone;
 
-/// Takes a block of a per-CPU list or a depot into a batch, in which there must be room. A damaged one stays out of the lists, and
-/// `validate` finds it.
+/// Moves a block of a per-CPU list or a depot into a batch.
+///
+/// The batch must have room. A damaged block stays out of the lists, and `validate` finds it.
 pub(crate) fn collect<M: Machine>(shared: &Shared<'_, M>, batch: &mut FreeBatch, frame: Frame, order: Order) {
     shared.machine.step(Step::DrainBlock);
     if shared.frames.head(frame) == Head::pcp(order) {
@@ -29,7 +30,9 @@ pub(crate) fn collect<M: Machine>(shared: &Shared<'_, M>, batch: &mut FreeBatch,
     }
 }
 
-/// The blocks of per-CPU lists or depots that a block is made of are on none any more: their heads say nothing.
+/// Clears the heads inside a block that left a per-CPU list or depot; returns true.
+///
+/// The block may be made of several blocks of such lists.
 pub(crate) fn unlist<M: Machine>(shared: &Shared<'_, M>, block: Block) -> bool {
     let frames = &shared.frames;
     let mut at = block.frame();
@@ -45,12 +48,12 @@ pub(crate) fn unlist<M: Machine>(shared: &Shared<'_, M>, block: Block) -> bool {
     true
 }
 
-/// Gives all blocks of a batch, which were collected, back to their zone, and empties it.
+/// Frees all blocks of a collected batch to their zone and empties the batch.
 pub(crate) fn free_batch<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &mut FreeBatch) {
     let shared = cx.shared;
     if shared.mechanisms.pre_merge == PreMerge::Batch {
         let pageblock_order = shared.frames.geometry.pageblock_order;
-        // Up to a pageblock, halves are of one type.
+        // Up to a pageblock, both halves have one type.
         batch.merge(pageblock_order, |_| true, || shared.machine.step(Step::PreMerge));
     }
     free_to_owners(cx, zone, batch, &|block| unlist(shared, block));
@@ -60,7 +63,9 @@ pub(crate) fn free_batch<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batc
     batch.clear();
 }
 
-/// Gives one block back to its zone. Under the lock `release` makes its head say nothing, or returns false: then it stays.
+/// Frees one block to its zone.
+///
+/// `release` is called under the lock and clears the block's head. If it returns false, the block stays.
 pub(crate) fn free_one<M: Machine>(
     cx: CallCx<'_, '_, M>,
     zone: &Zone<M>,
@@ -89,7 +94,7 @@ fn free_blocks<M: Machine>(
     let shared = cx.shared;
     for block in batch.blocks() {
         let (frame, order) = (block.frame(), block.order());
-        // What merging looks at, and the block that says where the result goes.
+        // The descriptors that merging looks at, and the one that decides where the result goes.
         for near in [frame, frame.buddy(order), frame.align_down(order.up()).buddy(order.up())] {
             shared.frames.ask_for(&shared.machine, near);
         }
@@ -132,9 +137,9 @@ fn free_concurrent<M: Machine>(
     let mut refused = FreeBatch::new();
     {
         let reader = zone.read(cx);
-        // Under the lock: nobody who holds it alone gives a pageblock another type meanwhile.
+        // Under the lock: no exclusive holder changes the type of a pageblock meanwhile.
         batch.keep(|block| {
-            // Its pageblocks were given types of their own while it was in use: it goes back in parts.
+            // Its pageblocks were given different types while it was in use: it is freed in parts.
             let frames = &cx.shared.frames;
             let is_whole =
                 block.order() <= frames.geometry.pageblock_order || frames.is_of_one_type(block.frame(), block.order());

@@ -1,4 +1,4 @@
-//! The way of blocks from per-CPU lists back to their zone, or to the CPU that owns their pageblock.
+//! Frees blocks of per-CPU lists to their zone, or to the CPU that owns their pageblock.
 
 pub(crate) mod free_path;
 pub(crate) mod remote_free;

@@ -1,8 +1,10 @@
-//! Frees return to the owner.
+//! Frees blocks to the CPU that owns their pageblock.
 //!
-//! A block that leaves a per-CPU list is given to the CPU that owns its pageblock, if one does, whichever CPU's list it was: by
-//! setting its bits (`owned_pageblock.rs`). Whoever sets the last one has a whole pageblock, merged without a lock, and takes it to the zone;
-//! but an owner keeps one, so that a CPU whose needs come and go does not go to the zone each time.
+//! A block that leaves a per-CPU list is freed to the owner of its pageblock, if there is one. It does not matter which
+//! CPU's list the block was on. The free sets the block's bits (`owned_pageblock.rs`).
+//!
+//! The CPU that sets the last bit has a whole pageblock, merged without a lock, and frees it to the zone. But an owner
+//! keeps one whole pageblock. So a CPU whose needs come and go does not go to the zone each time.
 
 use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::seam::machine::{Machine, Step};
@@ -11,7 +13,9 @@ use crate::types::units::{CpuId, Frame};
 use crate::zone::release_owned::{each_word, has_owner, is_completed_by, release_owned};
 use crate::zone::zone::Zone;
 
-/// Gives the blocks of a batch whose pageblocks have owners to these; the others stay. `release` makes a block's head say nothing.
+/// Frees the blocks of a batch whose pageblocks have owners to these owners.
+///
+/// The others stay in the batch. `release` clears a block's head.
 pub(crate) fn free_to_owners<M: Machine>(
     cx: CallCx<'_, '_, M>,
     zone: &Zone<M>,
@@ -30,7 +34,9 @@ pub(crate) fn free_to_owners<M: Machine>(
     });
 }
 
-/// Whether the running CPU owns a whole pageblock and no other that is whole: then it keeps it for the next refill.
+/// Whether the running CPU owns this whole pageblock and no other whole one.
+///
+/// If so, the CPU keeps the pageblock for its next refill.
 fn is_needed_here<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, owner: CpuId, start: Frame) -> bool {
     let frames = &cx.shared.frames;
     let is_another = |other: Frame| {
@@ -43,8 +49,10 @@ fn is_needed_here<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, owner: CpuI
     lists.is_some_and(|lists| !frames.owned.hinted(owner, zone.idx, lists).any(|(_, other)| is_another(other)))
 }
 
-/// Gives frames that are the caller's, those of `mask` in the word that tells of the frames from `start` on, to the owner of
-/// their pageblock; or if it has none any more, or becomes whole and is not needed, to the zone.
+/// Frees the caller's frames to the owner of their pageblock, or to the zone.
+///
+/// The frames are those of `mask` in the word for the frames from `start` on. They are freed to the zone if the
+/// pageblock has no owner any more, or if it becomes whole and is not needed.
 pub(crate) fn put<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, start: Frame, mask: u64) {
     let frames = &cx.shared.frames;
     let is_whole = is_completed_by(cx.shared, start, mask);
@@ -56,7 +64,7 @@ pub(crate) fn put<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, start: Fram
         }
         _ => {
             let guard = zone.lock(cx);
-            // Somebody else may have seen to it since, and another CPU have claimed it.
+            // Meanwhile another CPU may have freed the pageblock, and a third one may have claimed it.
             if frames.owned.owner(start).is_none() || frames.owned.is_whole(start) {
                 release_owned(&guard.buddy(), start, u32::MAX);
             }

@@ -1,47 +1,58 @@
 //! Sizes of per-CPU lists that follow their use, where the mechanisms say `pcp-size=tuned` (as in Linux 6.7).
 //!
-//! A fixed `high` is too small for who allocates and frees much at a time, and each batch beyond it is a trip to the zone lock. Here a CPU's
-//! lists of a zone may have any number of frames between `high` as computed at boot and [`most`].
+//! A fixed `high` is too small for a CPU that allocates and frees much at a time: each batch beyond it is a trip to the
+//! zone lock. Here a CPU's lists of a zone may hold any number of frames between `high` as computed at boot and
+//! [`most`].
 //!
 //! | when | `high` | frames moved |
 //! |---|---|---|
-//! | a ring of single pages is refilled | grows by a batch | a batch; twice as many each time, until something is freed, as far as there is room |
-//! | there are `high` frames | grows to what was freed in a row, and a batch | as many as were freed in a row |
-//! | either, and the zone is below its high mark | shrinks by as much, down to the fixed one | the same |
-//! | a CPU has taken [`PERIOD`] blocks | shrinks by an eighth | what is above it then, but at most [`DOUBLINGS`] doubled batches |
+//! | a ring of single pages is refilled | grows by a batch | a batch, doubled each time until a free, if room permits |
+//! | the lists hold `high` frames | grows to the frames freed in a row, and a batch | the frames freed in a row |
+//! | either, and the zone is below its high mark | shrinks by that much, not below the fixed one | as above |
+//! | a CPU has taken [`PERIOD`] blocks | shrinks by an eighth | the excess, but at most [`DOUBLINGS`] doubled batches |
 //!
-//! "In a row" forgets: what was freed counts half after each allocation, and so does what was doubled after each free.
+//! "In a row" forgets: the number of freed frames is halved after each allocation, and the doubling after each free.
 //!
 //! # Time
 //!
-//! Linux has a timer take an eighth off each second. The core has no timer, and the clock of a machine may stand still. So a CPU's own
-//! allocations are its time: who moves from much work to little gives back what it no longer needs, and pays a count in a line that it
-//! writes anyway. (Trips to the zone would not do: whose lists are too large makes none.) Who stops altogether keeps what it
-//! has, as with a fixed size, until somebody drains.
+//! Linux uses a timer that takes an eighth off each second. The core has no timer, and the clock of a machine may stand
+//! still. So a CPU's own allocations are its time. A CPU that moves from much work to little frees what it no longer
+//! needs. The cost is one count, in a line that the CPU writes anyway.
 //!
-//! All words are the owner's; a claimer, who only takes out, looks at none.
+//! A CPU that stops altogether keeps its blocks until a drain, as with a fixed size.
+//!
+//! Rejected: trips to the zone as the measure of time. A CPU whose lists are too large makes none.
+//!
+//! All words belong to the owner. A claimer only takes blocks out and reads none of the words.
 
 use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 
-/// How often a refill is doubled at most (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// Most doublings of a refill (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const DOUBLINGS: u32 = 5;
-/// Blocks after which `high` decays: at the million allocations that a busy CPU makes in a second, sixteen milliseconds.
+/// Blocks after which `high` decays.
+///
+/// A busy CPU makes a million allocations in a second; the period is then sixteen milliseconds.
 const PERIOD: u32 = 1 << 14;
-/// Part of the zone that all CPUs of a node may have on their lists (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
+/// Divisor for the part of the zone that all CPUs of a node may list.
+///
+/// Linux: `MIN_PERCPU_PAGELIST_HIGH_FRACTION`.
 const FRACTION: u64 = 8;
-/// Frames that one CPU's lists of a zone have at most, a batch included: 64 MiB in pages of 4 KiB. Rings are arrays, and have room for
-/// as many from the start.
+/// Most frames that one CPU's lists of a zone hold, a batch included.
+///
+/// 64 MiB in pages of 4 KiB. Rings are arrays, and have room for that many from the start.
 const CAP: u64 = 1 << 14;
 
-/// Frames that `high` grows to at most: a CPU's share of an eighth of the zone, within the cap, less the batch that may come on top.
+/// Returns the frames that `high` grows to at most.
+///
+/// This is a CPU's share of an eighth of the zone, within the cap, less the batch that may be added.
 pub(crate) fn most(managed: u64, cpus: u64, batch: u32) -> u32 {
     let share = (managed / FRACTION).checked_div(cpus).unwrap_or(0);
     (share.min(CAP) as u32).saturating_sub(batch)
 }
 
-/// One CPU's words for one zone. See the module's description.
+/// The size of one CPU's lists of one zone, and the counts that determine it.
 ///
 /// Invariant T1: `size.high ≤ high ≤ most`, where it is on.
 pub(crate) struct Autotune<M: Machine> {
@@ -51,7 +62,7 @@ pub(crate) struct Autotune<M: Machine> {
     freed: M::U32,
     /// Blocks taken since `high` decayed.
     taken: M::U32,
-    /// Fixed at boot; 0 if the size is.
+    /// Fixed at boot; 0 if the size is fixed.
     most: u32,
 }
 
@@ -62,13 +73,15 @@ impl<M: Machine> Default for Autotune<M> {
 }
 
 impl<M: Machine> Autotune<M> {
-    /// Begins with the fixed size, and stays at it if `most` is 0. Otherwise that is no less (`Config::pcp_most_of`).
+    /// Starts with the fixed size, and keeps it if `most` is 0.
+    ///
+    /// Otherwise `most` is no less than the fixed size (`Config::pcp_most_of`).
     pub(crate) fn begin(&mut self, size: PcpSize, most: u32) {
         self.most = most;
         self.high.store(size.high, Ordering::Relaxed);
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("tuning.high"), &self.high);
         tell(visit, format_args!("tuning.doublings"), &self.doublings);
@@ -81,7 +94,7 @@ impl<M: Machine> Autotune<M> {
         self.most != 0
     }
 
-    /// The present `high`.
+    /// Returns the present `high`.
     pub(crate) fn high(&self) -> u32 {
         self.high.load(Ordering::Relaxed)
     }
@@ -92,8 +105,10 @@ impl<M: Machine> Autotune<M> {
         high
     }
 
-    /// A ring is empty, of `single` pages or larger blocks, and there are `count` frames in others. Returns how many to
-    /// fetch. In a `scarce` zone lists get smaller.
+    /// Returns how many frames to fetch for an empty ring, and adapts `high`.
+    ///
+    /// `single`: the ring holds single pages, not larger blocks. `count`: frames in the other rings. `scarce`: the zone
+    /// is below its high mark, so lists shrink.
     pub(crate) fn refill(&self, size: PcpSize, single: bool, count: u32, scarce: bool) -> u32 {
         let (batch, high) = (size.batch, self.high());
         let high = if scarce { high.saturating_sub(batch) } else { high.saturating_add(batch) };
@@ -110,7 +125,7 @@ impl<M: Machine> Autotune<M> {
         wanted.min(room)
     }
 
-    /// A block was taken. Returns whether it is time for `high` to decay.
+    /// Counts a block that was taken; returns whether `high` must decay now.
     pub(crate) fn note_taken(&self) -> bool {
         halve(&self.freed);
         let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
@@ -119,7 +134,7 @@ impl<M: Machine> Autotune<M> {
         is_over
     }
 
-    /// Lets `high` decay; there are `count` frames. Returns how many are to go.
+    /// Lets `high` decay; returns how many of the `count` frames to free.
     pub(crate) fn decay(&self, size: PcpSize, count: u32) -> u32 {
         let high = self.high();
         // Not all at once: interrupts are off meanwhile.
@@ -127,15 +142,16 @@ impl<M: Machine> Autotune<M> {
         count.saturating_sub(self.set_high(high, size))
     }
 
-    /// A block of so many frames was freed.
+    /// Counts a freed block of `frames` frames.
     pub(crate) fn note_freed(&self, frames: u32, batch: u32) {
         halve(&self.doublings);
         let freed = self.freed.load(Ordering::Relaxed).saturating_add(frames);
         self.freed.store(freed.min(batch << DOUBLINGS), Ordering::Relaxed);
     }
 
-    /// How many frames are to go, as there are `count`: none below `high`. `scarce` is asked otherwise, whether the zone is below its
-    /// high mark.
+    /// Returns how many of the `count` frames to free; none below `high`.
+    ///
+    /// `scarce` is called only at `high`: it returns whether the zone is below its high mark.
     pub(crate) fn surplus(&self, size: PcpSize, count: u32, scarce: impl FnOnce() -> bool) -> u32 {
         let (batch, high, freed) = (size.batch, self.high(), self.freed.load(Ordering::Relaxed));
         if count < high {
@@ -152,7 +168,7 @@ impl<M: Machine> Autotune<M> {
 
 fn halve<W: Word<u32>>(word: &W) {
     let value = word.load(Ordering::Relaxed);
-    // Mostly there is nothing to halve, and nothing to write.
+    // Usually there is nothing to halve, and nothing to write.
     if value != 0 {
         word.store(value / 2, Ordering::Relaxed);
     }

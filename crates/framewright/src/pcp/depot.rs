@@ -1,21 +1,31 @@
 //! The depot: free blocks between the per-CPU lists and the zone, not merged.
 //!
-//! A CPU whose list overflows would have to merge half of it into the zone's free lists, and one whose list is empty would
-//! have to split blocks anew: both touch descriptors all over memory, under the one lock of the zone. The depot
-//! takes what overflows as it is, and hands it to whoever runs empty.
+//! Without a depot, a CPU whose list overflows merges half of it into the zone's free lists. A CPU whose list is empty
+//! splits blocks again. Both touch descriptors all over memory, under the one lock of the zone. The depot accepts the
+//! overflow as it is, and supplies CPUs whose lists are empty.
 //!
-//! The entries of a CPU's ring are those of a *magazine*, 256 of them or fewer, and each ring has a spare one besides. What
-//! changes hands is the magazine, not its entries: a ring that is full and whose spare is full gives that away for an empty one,
-//! a ring that is empty and whose spare is empty gets a full one for it (Bonwick and Adams, USENIX 2001). So a page that one
-//! CPU allocates and another frees costs a small part of a lock, and frames that come and go never meet the buddy
-//! system at all.
+//! # Magazines
 //!
-//! Each zone's depot is cut into *shards*, one for each CPU up to [`SHARDS`]; a CPU gives to its own and takes from its own, and
-//! only when that has none from another's. A shard has a lock of its own, a fixed number of magazines, and a stack of full
-//! ones for each kind of list. When no empty one is left, what overflows goes to the zone as it would without.
+//! The entries of a CPU's ring are those of a *magazine*, 256 of them or fewer. Each ring also has a spare magazine.
+//! CPUs exchange magazines, not entries (Bonwick and Adams, USENIX 2001):
 //!
-//! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does whoever
-//! drains. What lies here counts as per-CPU pages.
+//! | ring and its spare | exchange |
+//! |---|---|
+//! | both full | the full spare for an empty magazine |
+//! | both empty | the empty spare for a full magazine |
+//!
+//! So a page that one CPU allocates and another frees costs a small part of a lock. Frames that come and go never meet
+//! the buddy system at all.
+//!
+//! # Shards
+//!
+//! Each zone's depot is divided into *shards*, one for each CPU up to [`SHARDS`]. A CPU frees to its own shard and
+//! allocates from its own; it turns to another shard only when its own has no magazine. A shard has its own lock, a
+//! fixed number of magazines, and a stack of full ones for each kind of list. When no empty one is left, the overflow
+//! goes to the zone, as it would without a depot.
+//!
+//! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does a drain.
+//! Blocks in the depot count as per-CPU pages.
 
 use crate::pcp::ring::{Ring, RingId, SMALL_RINGS, SlotRange};
 use crate::policy::pcp_size::PcpSize;
@@ -30,42 +40,50 @@ use crate::zone::zone::Zone;
 
 /// Most entries of a magazine.
 const MAGAZINE: u32 = 256;
-/// Most frames that a CPU's share of a large zone is taken to be for its lists' `high`: four huge pages of 2 MiB in pages of 4 KiB.
+/// Most frames that a CPU's share of a large zone adds to its lists' `high`.
+///
+/// Four huge pages of 2 MiB in pages of 4 KiB.
 const HIGH: u64 = 1 << 11;
-/// Most shards that a zone's depot is cut into.
+/// Most shards of a zone's depot.
 const SHARDS: usize = 64;
-/// How often who waits for a drain looks at it before it gives up. A drain empties a magazine at a time, unless its thread is
-/// stopped.
+/// Number of polls before a waiter for a drain gives up.
+///
+/// A drain empties one magazine at a time, so it is short unless its thread is stopped.
 const DRAIN_TRIES: u32 = 1 << 20;
 
-/// Shards of each zone on a machine of so many CPUs.
+/// Returns the shards of each zone on a machine with `cpus` CPUs.
 pub(crate) const fn shards(cpus: usize) -> usize {
     if cpus < SHARDS { cpus } else { SHARDS }
 }
 
-/// Frames that a magazine of a zone holds at most: half of what its lists' `high` allows, since a ring has two, but no more than a
-/// four-thousandth of the zone, or than 64 in a small one.
+/// Returns the most frames that a magazine of a zone holds.
+///
+/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a four-thousandth
+/// of the zone, or than 64 in a small zone.
 #[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
     (size.high / 2).min(usual_frames(size, managed)).max(1)
 }
 
-/// Frames that a magazine has where `high` allows it.
+/// Returns the frames that a magazine has where `high` allows it.
 fn usual_frames(size: PcpSize, managed: u64) -> u32 {
     let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
     (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)
 }
 
-/// What `high` is next to a depot if nobody says otherwise, where Linux's formula gives `size`: room for two full magazines, and for as much
-/// more as a CPU's share of an eighth of the zone allows, up to [`HIGH`].
+/// Returns the default `high` next to a depot, where Linux's formula gives `size`.
+///
+/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts
+/// up to [`HIGH`].
 #[inline]
 pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
     let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
     PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
 }
 
-/// Magazines of `frames` frames that each of `shards` shards has when together they shall hold `stored` single frames, and
-/// each CPU's rings have two apiece.
+/// Returns the magazines that each of `shards` shards has, of `frames` frames each.
+///
+/// Together they shall hold `stored` single frames, and two magazines for each ring of each CPU.
 pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) -> u64 {
     let each = u64::from(frames).saturating_mul(shards as u64);
     let cpus_each = cpus.div_ceil(shards.max(1)) as u64;
@@ -73,7 +91,9 @@ pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) ->
     stored.saturating_add(cpus_each.saturating_mul(2 * SMALL_RINGS as u64))
 }
 
-/// An array of blocks of one kind of list, or of none. Its entries lie with all others; here is which of them are used.
+/// An array of blocks of one kind of list, or an empty one.
+///
+/// The entries lie in the array of all entries; the magazine records which of them are used.
 pub struct Magazine<M: Machine> {
     /// The next on its stack, + 1.
     next: M::U32,
@@ -113,14 +133,14 @@ impl<M: Machine> Magazine<M> {
 pub struct Shard<M: Machine> {
     lock: TicketLock<M>,
     frames: M::U32,
-    /// Top of the stack of empty magazines, + 1, and how many magazines were ever used.
+    /// Top of the stack of empty magazines, + 1, and number of magazines ever used.
     empty: M::U32,
     fresh: M::U32,
     /// Top of the stack of full magazines of each kind of list, + 1.
     full: [M::U32; SMALL_RINGS],
-    /// Magazines that are being emptied for the zone: on no stack meanwhile.
+    /// Magazines that are being emptied for the zone; they are on no stack meanwhile.
     away: M::U32,
-    // Fixed at boot: what its lock is called, and which magazines are its own.
+    // Fixed at boot: the name of its lock, and which magazines belong to it.
     name: LockName,
     first: u32,
     count: u32,
@@ -143,20 +163,24 @@ impl<M: Machine> Default for Shard<M> {
 }
 
 impl<M: Machine> Shard<M> {
-    /// Gives the shard its lock's name and its magazines, `count` from number `first` on; before the first use.
+    /// Sets the shard's lock name and its magazines: `count` from number `first` on.
+    ///
+    /// Context: before the first use.
     pub(crate) fn place(&mut self, name: LockName, first: u32, count: u32) {
         self.name = name;
         self.first = first;
         self.count = count;
     }
 
-    /// Takes the shard's lock without a guard, until [`Shard::release_held`], at a moment when no magazine of it is being emptied.
+    /// Takes the shard's lock without a guard, when none of its magazines is being emptied.
+    ///
+    /// The lock is held until [`Shard::release_held`].
     ///
     /// # Errors
-    /// [`Busy`] when there was none; the lock is free.
+    /// [`Busy`] when a magazine was being emptied; the lock is free.
     pub(crate) fn hold(&self, machine: &M) -> Result<(), Busy> {
         let _ = self.lock.take(machine, self.name);
-        // Written under the lock, so this is certain; what the wait sees is not, and need not be.
+        // Written under the lock, so this load is exact. The loads of the wait are not, and need not be.
         if self.away.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
@@ -165,23 +189,25 @@ impl<M: Machine> Shard<M> {
         Err(Busy)
     }
 
-    /// Gives up what [`Shard::hold`] took; in a copy, for all who wait.
+    /// Releases the lock that [`Shard::hold`] took; in a copy, on behalf of all waiters.
     pub(crate) fn release_held(&self, machine: &M, copied: bool) {
         if copied { self.lock.release_copied() } else { self.lock.release_held(machine, self.name) }
     }
 
-    /// Frames in the shard, at this moment.
+    /// Returns the frames in the shard, at this moment.
     pub(crate) fn frames_racy(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Frames in the shard and in its magazines that are being emptied, at this moment, or more.
+    /// Returns an upper bound of the frames in the shard, at this moment.
+    ///
+    /// It includes the magazines that are being emptied.
     pub(crate) fn cached_racy(&self) -> u64 {
         let away = u64::from(self.away.load(Ordering::Relaxed)).saturating_mul(u64::from(MAGAZINE));
         u64::from(self.frames_racy()).saturating_add(away)
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (name, word) in self.lock.words() {
             tell(visit, format_args!("lock.{name}"), word);
@@ -196,7 +222,7 @@ impl<M: Machine> Shard<M> {
         tell(visit, format_args!("away"), &self.away);
     }
 
-    /// Its magazines: the first, and how many.
+    /// Returns its magazines: the first, and how many.
     pub(crate) fn own_magazines(&self) -> (u32, u32) {
         (self.first, self.count)
     }
@@ -209,7 +235,7 @@ impl<M: Machine> Shard<M> {
         self.full.get(ring.index).is_some_and(|top| top.load(Ordering::Relaxed) != 0)
     }
 
-    // What follows is for whoever holds the lock.
+    // The methods below require the lock.
 
     fn pop<'a>(&self, stack: &M::U32, magazines: &'a [Magazine<M>]) -> Option<(u32, &'a Magazine<M>)> {
         let index = stack.load(Ordering::Relaxed).checked_sub(1)?;
@@ -238,20 +264,20 @@ impl<M: Machine> Shard<M> {
     }
 }
 
-/// All depots: `each` shards of each zone, the magazines of all of them, and their entries.
+/// All depots: `each` shards of each zone, all magazines, and their entries.
 pub(crate) struct Depots<'a, M: Machine> {
     pub(crate) shards: &'a [Shard<M>],
     pub(crate) magazines: &'a [Magazine<M>],
     /// Shards of each zone; 0 if there is no depot.
     pub(crate) each: usize,
-    /// The first magazine's entries are those from here on, and each has so many.
+    /// First entry of the first magazine, and the number of entries of each magazine.
     pub(crate) base: u32,
     pub(crate) entries: u32,
     pub(crate) slots: &'a [M::U32],
 }
 
 impl<'a, M: Machine> Depots<'a, M> {
-    /// The shards of a zone.
+    /// Returns the shards of a zone.
     pub(crate) fn of(&self, zone: &Zone<M>) -> &'a [Shard<M>] {
         let start = zone.idx.index().saturating_mul(self.each);
         self.shards.get(start..start.saturating_add(self.each)).unwrap_or(&[])
@@ -261,7 +287,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         cpu.index().checked_rem(self.of(zone).len()).unwrap_or(0)
     }
 
-    /// The first entry of a magazine.
+    /// Returns the first entry of a magazine.
     pub(crate) fn start_of(&self, index: u32) -> u32 {
         self.base.wrapping_add(index.wrapping_mul(self.entries))
     }
@@ -270,7 +296,9 @@ impl<'a, M: Machine> Depots<'a, M> {
         self.magazines.get(index as usize)
     }
 
-    /// Gives an empty ring blocks: those of its spare magazine, or of a full one from the depot. False if there are none.
+    /// Fills an empty ring with its spare magazine, or with one of the depot.
+    ///
+    /// Returns false if there are none.
     pub(crate) fn restock(
         &self,
         cx: CallCx<'_, 'a, M>,
@@ -298,7 +326,8 @@ impl<'a, M: Machine> Depots<'a, M> {
             ring.count_moved(u64::from(magazine.len()));
             cx.shared.machine.step(Step::Magazine);
             if let Some(empty) = self.load(ring, full, limit) {
-                // What was loaded is empty: the spare one if there is none yet, else in exchange.
+                // The magazine that was loaded is empty. It becomes the spare one if there is none yet; else the shard
+                // gets it.
                 match ring.spare.load(Ordering::Relaxed) {
                     0 => ring.spare.store(empty.wrapping_add(1), Ordering::Relaxed),
                     _ => guard.push_empty(empty),
@@ -309,8 +338,9 @@ impl<'a, M: Machine> Depots<'a, M> {
         false
     }
 
-    /// Gives a ring that is used up to its end an empty magazine: its spare one, or one from the depot for it. False if there
-    /// is none.
+    /// Gives a ring that is used up to its end an empty magazine.
+    ///
+    /// This is its spare one, or one from the depot in exchange for it. Returns false if there is none.
     pub(crate) fn unload(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
         let spare = ring.spare.load(Ordering::Relaxed).checked_sub(1);
         if spare.is_none() || ring.spare_len.load(Ordering::Relaxed) != 0 {
@@ -323,7 +353,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         true
     }
 
-    /// Gives a ring's spare magazine away, if it has blocks.
+    /// Moves a ring's spare magazine to the depot, if it has blocks.
     pub(crate) fn shed(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>) {
         let shard = self.of(zone).get(self.own(cx.cpu, zone)).filter(|_| ring.spare_len.load(Ordering::Relaxed) != 0);
         let spare = ring.spare.load(Ordering::Relaxed).checked_sub(1);
@@ -337,7 +367,9 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    /// An empty magazine, for a full one that goes to the running CPU's shard. If that has no empty one, another has.
+    /// Returns an empty magazine, in exchange for a full one for the running CPU's shard.
+    ///
+    /// If that shard has no empty magazine, another shard supplies one.
     fn exchange(
         &self,
         cx: CallCx<'_, 'a, M>,
@@ -375,13 +407,15 @@ impl<'a, M: Machine> Depots<'a, M> {
         ring.spare_len.store(if loaded.is_some() { len } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Makes a magazine's entries those of the ring, of which at most `limit` are to be used; returns the magazine that was.
+    /// Makes a magazine's entries those of the ring; returns the magazine loaded before.
+    ///
+    /// At most `limit` of the entries are to be used.
     fn load(&self, ring: &Ring<M>, index: u32, limit: u32) -> Option<u32> {
         let used = ring.used();
         let loaded = ring.load(Some(index));
         if let Some((loaded, magazine)) = loaded.and_then(|index| Some((index, self.magazine(index)?))) {
             let start = self.start_of(loaded);
-            // Empty, it begins anew.
+            // An empty magazine starts again at its first entry.
             magazine.set_used(if used.start == used.end { SlotRange::empty_at(start) } else { used });
         }
         let start = self.start_of(index);
@@ -398,7 +432,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         let used = magazine.used();
         let frame = Frame(self.slots.get(used.start as usize)?.load(Ordering::Relaxed));
         ring.spare_len.store(left, Ordering::Relaxed);
-        // Empty, it begins anew.
+        // An empty magazine starts again at its first entry.
         let start = self.start_of(ring.spare.load(Ordering::Relaxed).wrapping_sub(1));
         let rest = SlotRange { start: used.start.wrapping_add(1), ..used };
         magazine.set_used(if left == 0 { SlotRange::empty_at(start) } else { rest });
@@ -413,7 +447,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    /// Calls `visit` with every block of a magazine, those first that were put in first.
+    /// Calls `visit` with every block of a magazine, oldest first.
     pub(crate) fn each_of(&self, magazine: &Magazine<M>, mut visit: impl FnMut(Frame)) {
         let used = magazine.used();
         for entry in self.slots.get(used.start as usize..used.end as usize).unwrap_or(&[]) {
@@ -421,8 +455,10 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    /// Takes some magazine of a shard, whatever its kind, and calls `visit` with it, outside of the shard's lock. False if the
-    /// shard is empty. Nobody finds the magazine's blocks meanwhile, so who holds the allocator still waits ([`Shard::hold`]).
+    /// Takes any full magazine of a shard and calls `visit` with it, unlocked.
+    ///
+    /// Returns false if the shard is empty. No other caller finds the magazine's blocks meanwhile, so a holder of the
+    /// whole allocator waits for the end ([`Shard::hold`]).
     pub(crate) fn drain(
         &self,
         cx: CallCx<'_, 'a, M>,
@@ -439,7 +475,7 @@ impl<'a, M: Machine> Depots<'a, M> {
             taken
         };
         let Some(((index, magazine), ring)) = taken else { return false };
-        // On no stack now, so it is nobody else's.
+        // On no stack now, so no other CPU uses it.
         visit(magazine, ring);
         let guard = self.lock(cx, shard);
         guard.push_empty(index);
@@ -447,7 +483,9 @@ impl<'a, M: Machine> Depots<'a, M> {
         true
     }
 
-    /// Takes every block out of a shard and hands it to `visit`, from any context. Nothing, if the shard is locked.
+    /// Takes every block out of a shard and passes it to `visit`, from any context.
+    ///
+    /// Does nothing if the shard is locked.
     pub(crate) fn drain_nolock(&self, shard: &Shard<M>, visit: impl Fn(Frame, RingId)) {
         let Some(ticket) = (shard.frames_racy() != 0).then(|| shard.lock.try_take()).flatten() else { return };
         for ring in small_rings() {
@@ -459,11 +497,13 @@ impl<'a, M: Machine> Depots<'a, M> {
         shard.lock.give_up(&ticket);
     }
 
-    /// Calls `visit` with every block in a zone's depot; at a quiescent point.
+    /// Calls `visit` with every block in a zone's depot.
+    ///
+    /// Context: a quiescent point.
     pub(crate) fn each(&self, zone: &Zone<M>, mut visit: impl FnMut(Frame, RingId)) {
         for (shard, ring) in self.of(zone).iter().flat_map(|shard| small_rings().map(move |ring| (shard, ring))) {
             let mut top = shard.full.get(ring.index).map_or(0, |top| top.load(Ordering::Relaxed));
-            // No more than there are, should the links be damaged.
+            // No more steps than there are magazines, in case the links are damaged.
             for _ in self.magazines {
                 let Some(magazine) = top.checked_sub(1).and_then(|index| self.magazine(index)) else { break };
                 self.each_of(magazine, |frame| visit(frame, ring));
@@ -503,8 +543,9 @@ impl<M: Machine> Drop for ShardGuard<'_, '_, M> {
 }
 
 impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
-    /// A magazine to fill: one that was emptied, else one that was never used, so that the memory of unused ones stays
-    /// untouched.
+    /// Returns a magazine to fill.
+    ///
+    /// Emptied magazines come first, then one that was never used. So the memory of unused ones stays untouched.
     fn pop_empty(&self, depots: &Depots<'_, M>) -> Option<u32> {
         let index = match self.shard.pop(&self.shard.empty, self.magazines) {
             Some((index, _)) => index,
@@ -537,7 +578,7 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
         }
     }
 
-    /// So many magazines more are being emptied (or fewer: a negative number).
+    /// Adds to the number of magazines that are being emptied; a negated number subtracts.
     fn count_away(&self, change: u32) {
         let away = &self.shard.away;
         away.store(away.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);

@@ -1,22 +1,24 @@
-//! When per-CPU lists of other nodes' zones have been idle for so long that they are emptied.
+//! Expires per-CPU lists of other nodes' zones: idle lists are emptied.
 //!
-//! A CPU fetches a batch of another node's memory for a single block, when its own node is short or a request names the node, and may never
-//! come again. What is left in its lists is lost for that node. So each refresh ([`crate::Allocator::refresh_statistics`])
-//! looks whether the lists were used since the one before, and the third since the last use (the one that notices the use is the first)
-//! gives all of them back. With a refresh each second these are Linux's three seconds (`expire`). Lists of zones of the CPU's own node are left alone.
+//! A CPU fetches a batch of another node's memory for a single block, when its own node is short or a request names the
+//! node. It may never need that memory again. Blocks that remain in its lists are lost for that node. So each refresh
+//! ([`crate::Allocator::refresh_statistics`]) checks whether the lists were used since the previous one. The third
+//! refresh since the last use frees all their blocks; the refresh that notices the use is the first. With a refresh
+//! each second these are Linux's three seconds (`expire`). Lists of zones of the CPU's own node are not emptied.
 //!
-//! Linux takes lists for used when the CPU kept something of the zone's counters, which depends on thresholds: traffic that stays within
-//! the lists goes unnoticed, and so does a batch that is told at once. Here blocks that were allocated and freed are counted anyway.
+//! Rejected: Linux's test for use, which is whether the CPU kept something of the zone's counters. That depends on
+//! thresholds. Traffic that stays within the lists goes unnoticed, and so does a batch that is reported at once. Here
+//! blocks that were allocated and freed are counted anyway.
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 
 /// Refreshes until lists are emptied.
 const ROUNDS: u32 = 3;
-/// Bits of the refreshes that are left.
+/// Bits that count the refreshes that are left.
 const LEFT: u32 = 0b11;
 
-/// How it stands with the lists at a refresh.
+/// The state of the lists at a refresh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Round {
     /// They are empty, or were not used since they were last emptied.
@@ -27,8 +29,11 @@ pub(crate) enum Round {
     Expire,
 }
 
-/// What the last refresh saw of one CPU's lists of a zone: how many refreshes are left until they are emptied, and above these two bits what had
-/// gone through the lists by then. (Of that the low bits are enough: lists through which exactly 2^30 went meanwhile would pass for idle.)
+/// What the last refresh saw of one CPU's lists of a zone.
+///
+/// The low two bits are the refreshes left until the lists are emptied. The bits above are the traffic through the
+/// lists by then, of which the low bits are enough. (Lists with a traffic of exactly 2^30 meanwhile would be taken for
+/// idle.)
 pub(crate) struct Expiry<M: Machine>(M::U32);
 
 impl<M: Machine> Default for Expiry<M> {
@@ -38,17 +43,19 @@ impl<M: Machine> Default for Expiry<M> {
 }
 
 impl<M: Machine> Expiry<M> {
-    /// Names its word.
+    /// Reports its word by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("idle"), &self.0);
     }
 
-    /// How the next refresh will find the lists, through which `traffic` went in all.
+    /// Returns how the next refresh will find the lists, after `traffic` in all.
     pub(crate) fn look(&self, traffic: u64, holds_blocks: bool) -> Round {
         next(self.0.load(Ordering::Relaxed), traffic, holds_blocks).1
     }
 
-    /// Makes that refresh; nothing if another makes it at the same time. `empty` empties the lists, and says whether it could get at them.
+    /// Makes that refresh; does nothing if another refresh runs at the same time.
+    ///
+    /// `empty` empties the lists, and returns whether it could claim them.
     pub(crate) fn refresh(&self, traffic: u64, holds_blocks: bool, empty: impl FnOnce() -> bool) -> Round {
         let before = self.0.load(Ordering::Relaxed);
         let (after, round) = next(before, traffic, holds_blocks);
@@ -56,7 +63,7 @@ impl<M: Machine> Expiry<M> {
             return Round::Nothing;
         }
         if round == Round::Expire && !empty() {
-            // Once more next time, unless somebody else has noted something meanwhile.
+            // The next refresh tries again, unless another one has changed the word meanwhile.
             let _ = self.0.cas(after, after | 1, Ordering::Relaxed);
             return Round::Wait;
         }
@@ -64,7 +71,7 @@ impl<M: Machine> Expiry<M> {
     }
 }
 
-/// What a refresh makes of the word.
+/// Returns the word after a refresh, and the state of the lists.
 fn next(word: u32, traffic: u64, holds_blocks: bool) -> (u32, Round) {
     let seen = (traffic as u32) << LEFT.count_ones();
     let left = if word & !LEFT == seen { word & LEFT } else { ROUNDS };
@@ -85,7 +92,7 @@ mod tests {
     use super::Round::{Expire, Nothing, Wait};
     use super::*;
 
-    /// What went through the lists before each refresh, and whether they hold blocks then; and what the refresh does.
+    /// A case: its name; traffic and holdings before each refresh; what each refresh does.
     type Row = (&'static str, &'static [(u64, bool)], &'static [Round]);
 
     const TABLE: &[Row] = &[

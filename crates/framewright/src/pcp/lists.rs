@@ -1,10 +1,14 @@
-//! Stock: what per-CPU lists are filled from, and emptied into.
+//! Fills per-CPU lists from the depot or the zone, and empties them there.
 //!
-//! An empty ring takes a magazine from the zone's depot, if there is one (`depot.rs`), or is refilled by `batch` frames under
-//! the zone lock. A full one leaves its magazine to the depot. Without a depot, a batch goes back to the zone when all rings
-//! together reach `high`: from the cold ends, ring by ring in turn.
+//! | a ring is | with a depot (`depot.rs`) | without |
+//! |---|---|---|
+//! | empty | gets a magazine of the depot, else `batch` frames of the zone | gets `batch` frames of the zone |
+//! | full | leaves its magazine to the depot | frees one block; if all rings together reach `high`, a batch |
 //!
-//! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
+//! Frames of the zone are taken and freed under the zone lock. A freed batch comes from the cold ends, ring by ring in
+//! turn.
+//!
+//! All code that needs the lists uses [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
 use crate::frame::head::Head;
 use crate::free_path::free_batch::{Block, FreeBatch};
@@ -19,7 +23,7 @@ use crate::stat::vmstat::ZoneEvent;
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::zone::Zone;
 
-/// All per-CPU lists: one record per CPU and zone, the entries of all rings, and what lies behind them.
+/// All per-CPU lists: records per CPU and zone, ring entries, and depots.
 pub(crate) struct Pcps<'a, M: Machine> {
     pub(crate) records: &'a [Pcp<M>],
     pub(crate) slots: &'a [M::U32],
@@ -28,14 +32,16 @@ pub(crate) struct Pcps<'a, M: Machine> {
 }
 
 impl<'a, M: Machine> Pcps<'a, M> {
-    /// A CPU's lists of the zone with this index.
+    /// Returns a CPU's lists of the zone with this index.
     #[inline(always)]
     pub(crate) fn record(&self, cpu: CpuId, zone: usize) -> Option<&'a Pcp<M>> {
         if zone < self.zones { self.records.get(cpu.index().wrapping_mul(self.zones).wrapping_add(zone)) } else { None }
     }
 
-    /// Enters the lists of the running CPU. None when they are in use, by a drain or by what this call interrupted: the
-    /// caller goes to the zone instead.
+    /// Enters the lists of the running CPU.
+    ///
+    /// `None` when they are in use by a drain or by the code that this call interrupted. The caller goes to the zone
+    /// instead.
     #[inline]
     pub(crate) fn enter<'g>(&'g self, cx: CallCx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
         cx.shared.machine.step(Step::PcpEnter);
@@ -44,7 +50,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
         Some(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: None })
     }
 
-    /// Enters the lists of any CPU, shutting its owner out.
+    /// Claims the lists of any CPU and excludes its owner.
     ///
     /// # Errors
     /// [`Busy`] when another claimer or the owner did not leave in time; nothing was changed.
@@ -64,8 +70,11 @@ impl<'a, M: Machine> Pcps<'a, M> {
         Ok(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: Some(cpu) })
     }
 
-    /// Takes every block off a CPU's lists of a zone and hands it to `give`, from any context. Nothing, if somebody is at the lists, or this is no
-    /// place for a heavy fence.
+    /// Takes every block off a CPU's lists of a zone and passes it to `give`.
+    ///
+    /// Does nothing if the lists are in use, or if this context allows no heavy fence.
+    ///
+    /// Context: any.
     pub(crate) fn drain_nolock(&self, shared: &Shared<'a, M>, cpu: CpuId, zone: &Zone<M>, give: impl Fn(Frame, Order)) {
         let (machine, huge) = (&shared.machine, shared.frames.geometry.pageblock_order);
         let Some(pcp) = self.record(cpu, zone.idx.index()) else { return };
@@ -84,7 +93,9 @@ impl<'a, M: Machine> Pcps<'a, M> {
         pcp.release_seized();
     }
 
-    /// Takes the block that has lain longest off a ring or its spare magazine. Whether the lists count its frames is the caller's to see to.
+    /// Takes the oldest block off a ring or its spare magazine.
+    ///
+    /// The caller must adjust the lists' count of frames.
     fn pop_cold(&self, ring: &Ring<M>) -> Option<Frame> {
         let frame = self.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.slots))?;
         ring.count_moved(u64::MAX);
@@ -92,14 +103,14 @@ impl<'a, M: Machine> Pcps<'a, M> {
     }
 }
 
-/// One CPU's lists of a zone, held, and what they are filled from and emptied into.
+/// One CPU's lists of a zone, held, with what fills and empties them.
 pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
     turn: Turn<'g, M>,
     pub(crate) pcp: &'a Pcp<M>,
     pub(crate) cx: CallCx<'g, 'a, M>,
     pub(crate) zone: &'g Zone<M>,
     pub(crate) pcps: &'g Pcps<'a, M>,
-    /// The CPU whose lists these are, if somebody else holds them.
+    /// The CPU whose lists these are, if a claimer holds them.
     claimed: Option<CpuId>,
 }
 
@@ -121,7 +132,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.cx.shared.frames.geometry.pageblock_order
     }
 
-    /// A ring gained so many blocks (or lost them: a negative number), by other ways than its owner's window.
+    /// Accounts for `blocks` blocks that a ring gained outside its owner's window.
+    ///
+    /// A negated number means that the ring lost blocks.
     pub(crate) fn settle(&self, id: RingId, ring: &Ring<M>, blocks: u32) {
         if !self.pcp.depot {
             let count = self.pcp.count.load(Ordering::Relaxed);
@@ -131,7 +144,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Takes a block if the ring or the depot has one: it left the zone's free memory long ago.
+    /// Takes a block if the ring or the depot has one.
+    ///
+    /// Such a block left the zone's free memory earlier.
     pub(crate) fn alloc_cached(&self, id: RingId) -> Option<Frame> {
         self.alloc_from_ring(id).or_else(|| {
             let ring = self.pcp.ring(id).filter(|_| self.has_magazines(id))?;
@@ -144,7 +159,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         })
     }
 
-    /// Whether the ring can hold blocks: not if it has no magazine and could get none, or `high` leaves no room.
+    /// Whether the ring can hold blocks.
+    ///
+    /// It cannot if it has no magazine and could get none, or if `high` leaves no room.
     pub(crate) fn has_room(&self, id: RingId) -> bool {
         self.pcp.ring(id).is_some_and(|ring| ring.capacity() != 0 && (id.huge().is_some() || ring.is_within_quota()))
     }
@@ -172,7 +189,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Puts a block in whose head byte the caller has checked; gives a batch back when there are too many.
+    /// Puts a block into its ring; frees a batch to the zone if necessary.
+    ///
+    /// The caller has checked the block's head byte.
     pub(crate) fn free(&self, id: RingId, frame: Frame) {
         self.cx.shared.machine.step(Step::PcpGive);
         let Some(ring) = self.pcp.ring(id) else { return };
@@ -199,7 +218,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if self.pcp.autotune.is_on() { self.pcp.autotune.high() } else { self.pcp.size.high }
     }
 
-    /// Frames that are to go back to the zone, where there is no depot, as a block was put into a ring.
+    /// Returns the number of frames to free after a ring has gained a block.
+    ///
+    /// Only without a depot.
     fn surplus(&self, id: RingId) -> u32 {
         let (tuning, size, count) = (&self.pcp.autotune, self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
         if !tuning.is_on() {
@@ -209,7 +230,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         tuning.surplus(size, count, || self.is_scarce())
     }
 
-    /// Lets lists whose sizes follow their use get smaller.
+    /// Shrinks lists whose sizes follow their use.
     #[cold]
     fn age(&self) {
         let surplus = self.pcp.autotune.decay(self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
@@ -218,7 +239,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Frames to fetch for a ring that is empty, where sizes follow their use.
+    /// Returns the frames to fetch for an empty ring, where sizes follow their use.
     pub(crate) fn autotuned_batch(&self, id: RingId) -> u32 {
         let count = self.pcp.count.load(Ordering::Relaxed);
         self.pcp.autotune.refill(self.pcp.size, id.order.0 == 0, count, self.is_scarce())
@@ -229,7 +250,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.zone.stat.memory_racy(&self.cx.shared.stats, self.zone.idx).free <= self.zone.stat.mark(Mark::High)
     }
 
-    /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
+    /// Adds a block that must wait before its reuse, and releases the longest waiting ones.
     pub(crate) fn free_waiting(&self, frame: Frame, order: Order) {
         self.cx.shared.machine.step(Step::Waiting);
         let (waiting, frames) = (&self.pcp.waiting, order.frames() as u32);
@@ -246,7 +267,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Gives back what is above `high` now that a block waits.
+    /// Frees blocks above `high`, after a waiting block was added.
     fn keep_below_high(&self) {
         for (id, ring) in self.pcp.rings(self.order_of_huge()) {
             if self.above_high() == 0 {
@@ -259,13 +280,13 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// The block that has waited longest, and its order.
+    /// Takes the block that has waited longest; returns it and its order.
     fn pop_waiting(&self) -> Option<(Frame, Order)> {
         self.cx.shared.machine.step(Step::Waiting);
         self.pcp.pop_waiting(self.pcps.slots, &self.cx.shared.frames)
     }
 
-    /// Puts the block that has waited longest on its list.
+    /// Moves the block that has waited longest to its ring.
     fn let_go(&self) {
         let frames = &self.cx.shared.frames;
         let Some((frame, order)) = self.pop_waiting() else { return };
@@ -280,10 +301,12 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Makes room for another block in a ring. Returns false if `high` leaves none, or there is no magazine for it.
+    /// Makes room for another block in a ring.
+    ///
+    /// Returns false if `high` leaves none, or if there is no magazine for it.
     pub(crate) fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
         if !self.pcp.depot {
-            // A ring of its own room is full only when drains, which take from all in turn, passed it by.
+            // Without a depot, a ring is full only if drains passed it over, since they take from all rings in turn.
             if ring.is_full()
                 && let Some(frame) = self.pop_bottom(id, ring)
             {
@@ -297,7 +320,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             return true;
         }
         if is_huge {
-            // Not worth that anything else is given back for it.
+            // A huge page is not worth freeing other blocks for.
             return !is_at_end && self.entitle(id, ring, ring.len().saturating_add(1));
         }
         let limit = self.pcp.limit(id.order);
@@ -314,7 +337,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if ring.is_within_quota() {
             return true;
         }
-        // What has lain longest makes room: the ring's own full magazine, then what other rings hold.
+        // The oldest blocks make room: the ring's own full magazine, then the blocks of other rings.
         self.pcps.depots.shed(self.cx, self.zone, id, ring);
         if !self.entitle(id, ring, full) {
             self.evict(id, self.frames_of(id, limit));
@@ -327,14 +350,17 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         blocks.saturating_mul(id.order.frames() as u32)
     }
 
-    /// Frames that the rings hold or may hold without a further look, and those that wait.
+    /// Returns the frames that the rings hold or may hold, and those that wait.
+    ///
+    /// A ring may fill up to its quota without a further check.
     fn entitled(&self) -> u32 {
         let rings = self.pcp.rings(self.order_of_huge()).map(|(id, ring)| self.frames_of(id, ring.entitled()));
         rings.fold(self.pcp.waiting_frames.load(Ordering::Relaxed), u32::saturating_add)
     }
 
-    /// Lets a ring hold up to `blocks` blocks, or as many as `high` leaves. What other rings may hold and do not, they lose if need be. Returns
-    /// whether the ring may hold another block.
+    /// Lets a ring hold up to `blocks` blocks, or as many as `high` permits.
+    ///
+    /// Other rings lose unused quota if necessary. Returns whether the ring may hold another block.
     pub(crate) fn entitle(&self, id: RingId, ring: &Ring<M>, blocks: u32) -> bool {
         ring.set_quota(0);
         let more = blocks.saturating_sub(ring.total());
@@ -349,7 +375,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         granted != 0
     }
 
-    /// Lets other rings hold no more than they do, until that is `frames` frames less than they might. Returns how many it is.
+    /// Removes unused quota of other rings, until `frames` frames are gained; returns the gain.
     fn trim_others(&self, id: RingId, frames: u32) -> u32 {
         let mut gained = 0_u32;
         for (other, ring) in self.pcp.rings(self.order_of_huge()).filter(|(other, _)| *other != id) {
@@ -365,7 +391,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         gained
     }
 
-    /// Gives `frames` frames, or all there are, back to the zone: from the cold ends of the other rings, then of what waits.
+    /// Frees `frames` frames, or all there are, to the zone.
+    ///
+    /// They come from the cold ends of the other rings, then from the blocks that wait.
     fn evict(&self, id: RingId, frames: u32) {
         let mut left = frames;
         for (other, ring) in self.pcp.rings(self.order_of_huge()).filter(|(other, _)| *other != id) {
@@ -380,7 +408,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.trim_others(id, u32::MAX);
     }
 
-    /// Gives `frames` frames, or all there are, from the cold end of a ring back to the zone. Returns how many, or more.
+    /// Frees `frames` frames, or all, from the cold end of a ring.
+    ///
+    /// Returns how many, which may be more than `frames`.
     fn drain_cold(&self, id: RingId, ring: &Ring<M>, frames: u32) -> u32 {
         let mut given = 0_u32;
         let mut batch = FreeBatch::new();
@@ -397,12 +427,14 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         given
     }
 
-    /// Frames that the rings hold or may hold, and those that wait, above `high`.
+    /// Returns how many frames above `high` the lists may hold.
+    ///
+    /// Counts the frames of [`Self::entitled`].
     fn above_high(&self) -> u32 {
         self.entitled().saturating_sub(self.pcp.size.high)
     }
 
-    /// Gives back what is above `high` now that a ring has got a magazine of blocks, from other rings.
+    /// Frees blocks above `high` from other rings, after a ring has got a full magazine.
     fn fit(&self, id: RingId, ring: &Ring<M>) {
         if ring.total() <= ring.quota() {
             return;
@@ -417,7 +449,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Gives at least `frames` frames back to the zone, or all there are: from the cold ends, ring by ring. Returns how many.
+    /// Frees at least `frames` frames to the zone, or all there are; returns their number.
+    ///
+    /// They come from the cold ends, ring by ring.
     pub(crate) fn drain(&self, frames: u32) -> u32 {
         self.cx.shared.machine.step(Step::Drain);
         if self.pcp.depot {
@@ -445,7 +479,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         drained
     }
 
-    /// Gives everything back, a batch at a time, so that the zone lock is never held for long. Returns the number of frames.
+    /// Frees all blocks to the zone; returns the number of frames.
+    ///
+    /// One batch at a time, so that the zone lock is never held for long.
     pub(crate) fn drain_all(&self) -> u64 {
         let mut drained = 0_u64;
         loop {
@@ -456,9 +492,11 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Takes blocks from the cold ends of the rings into a batch until they are `frames` frames, or it is full, or all rings are
-    /// empty. Ring by ring in turn: of the next that has any as many as rings were passed since the last, and of the only one
-    /// that has any, all. (Linux's way; one block of each in turn would mean to look at all rings for each block.)
+    /// Moves blocks from the cold ends of the rings into a batch.
+    ///
+    /// Stops at `frames` frames, at a full batch, or when all rings are empty. Rings take turns. A ring that has blocks
+    /// gives one for each ring passed since the last one that had any. The only ring that has blocks gives all. This is
+    /// Linux's way; one block of each ring in turn would mean looking at all rings for each block.
     fn collect_rings(&self, batch: &mut FreeBatch, frames: u32) {
         let pageblock_order = self.order_of_huge();
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
@@ -493,7 +531,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         Some(frame)
     }
 
-    /// Gives a block that was on a list here back to the zone.
+    /// Frees a block that was on a list here to the zone.
     fn free_to_zone(&self, frame: Frame, order: Order) {
         // A damaged entry stays out of the lists; `validate` finds it.
         if self.cx.shared.frames.head(frame) == Head::pcp(order) {
@@ -501,7 +539,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Whether every ring has room for the entries it says it has.
+    /// Whether every ring has room for its number of entries.
     pub(crate) fn fits(&self) -> bool {
         self.pcp.every_ring().all(Ring::fits)
     }

@@ -1,16 +1,19 @@
-//! Per-CPU lists: what an allocation hits first.
+//! Per-CPU lists: the first place that an allocation tries.
 //!
-//! Each CPU keeps, for each zone, a few free blocks of the small orders (0-3, and the pageblock order for huge pages), by order
-//! and mobility, in *rings* (`ring.rs`). Taking pops the block freed last, while it is warm in the cache; giving pushes.
-//! Neither touches a link, a lock or an atomic read-modify-write, only the ring and the block's head byte.
+//! Each CPU keeps a few free blocks of each zone in *rings* (`ring.rs`), by order and mobility. The orders are the
+//! small ones (0-3) and the pageblock order, for huge pages. An allocation pops the block freed last, while it is warm
+//! in the cache; a free pushes. Neither touches a link, a lock or an atomic read-modify-write, only the ring and the
+//! block's head byte.
 //!
-//! How rings are filled and emptied on their other ends is said in `lists.rs`; here is who may be at them.
+//! `lists.rs` describes how rings are filled and emptied at their other ends. This file decides which party may use
+//! them.
 //!
-//! # Whose turn it is
+//! # Ownership
 //!
-//! A CPU's rings are its own. Whoever else needs them (a drain, a CPU that goes offline) pays for both sides:
+//! A CPU's rings belong to that CPU, their *owner*. Another party that needs them, a *claimer*, pays for both sides.
+//! Claimers are drains and CPUs that go offline.
 //!
-//! | owner, on every operation | other side, rarely |
+//! | owner, on every operation | claimer, rarely |
 //! |---|---|
 //! | `busy = 1` | `claim = 1` (CAS: one at a time) |
 //! | light fence (compiler only) | heavy fence (every CPU passes a full fence) |
@@ -18,17 +21,30 @@
 //! | … use the rings … | … use the rings … |
 //! | `busy = 0` (release) | `claim = 0` (release) |
 //!
-//! One of the two must see the other's flag: the classic store-load pattern, with both fences on the right side. An owner
-//! that finds itself busy already (an interrupt came in between) goes to the zone as well, and never waits.
+//! One of the two must see the other's flag. This is the classic store-load pattern, with a fence between store and
+//! load on each side. An owner that finds `busy` set already was interrupted in between; it goes to the zone as well,
+//! and never waits.
 //!
-//! Whether an interrupt can come in between is a mechanism (`pcp-protection`): interrupts are held off all the while; they may come
-//! but keep away from the lists; they may come and try, where what comes to a list that is in use goes to the zone; or they have
-//! lists of their own, being other CPUs as far as the core is concerned. In all of these what an interrupt does has ended before its
-//! CPU goes on, so a flag that was 0 a moment ago is 0 still: no exchange is needed, whatever `trylock` does.
+//! # Interrupts
 //!
-//! At the *front* (`fast_path.rs`), where nearly all operations end, the owner does none of that: it moves the top of one ring
-//! inside of that ring's window (`ring.rs`). A claimer who has waited for `busy` closes all windows and passes another heavy
-//! fence; from then on it may take from the bottoms. Only an owner who looked at `claim` opens windows, so they stay closed.
+//! Whether an interrupt can come in between is a mechanism:
+//!
+//! | `pcp-protection` | interrupts |
+//! |---|---|
+//! | `interrupts-off` | are held off all the while |
+//! | `preemption-off` | may come, but do not use the lists |
+//! | `trylock` | may come and try; if the lists are in use, they go to the zone |
+//! | `own-lists` | have lists of their own: to the core they are other CPUs |
+//!
+//! In all four, an interrupt's work has ended before its CPU goes on. So a flag that was 0 a moment ago is still 0. No
+//! exchange is needed, although `trylock` uses one.
+//!
+//! # Fast path
+//!
+//! Nearly all operations end in the fast path (`fast_path.rs`). There the owner does none of the above: it moves the
+//! top of one ring inside that ring's window (`ring.rs`). A claimer that has waited for `busy` closes all windows and
+//! executes another heavy fence. From then on it may take from the bottoms. Only an owner that has checked `claim`
+//! opens windows, so they stay closed.
 
 use crate::frame::frame::Frames;
 use crate::pcp::autotune::Autotune;
@@ -45,19 +61,25 @@ use crate::sync::rank::Rank;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 
-/// How often a drain looks at a busy owner before it gives up. An owner's section is short unless its thread is stopped.
+/// Number of polls of a busy owner before a drain gives up.
+///
+/// An owner's section is short unless its thread is stopped.
 const DRAIN_TRIES: u32 = 1 << 20;
-/// How many other claimers a claimer lets pass.
+/// Most other claimers that a claimer waits for.
 const CLAIM_ROUNDS: u32 = 16;
-/// How often a claimer that may not wait looks at a busy owner, or at another claimer. Their sections last as long as one of a lock.
+/// Number of polls by a claimer that may not wait.
+///
+/// It polls a busy owner, or another claimer. Their sections last as long as a section under a lock.
 const TRY_LOOKS: u32 = 1 << 12;
-/// Ring entries in a cache line: each CPU's rings of a zone start on one of their own, and the first line stays unused.
+/// Ring entries in a cache line.
+///
+/// Each CPU's rings of a zone start on a cache line of their own; the first line stays unused.
 pub(crate) const SLOTS_IN_LINE: u32 = 16;
 
-/// Freed blocks of a CPU that wait before they are used again, where the mechanisms say `hardened`.
+/// Freed blocks of a CPU that wait before their reuse, where the mechanisms say `hardened`.
 const WAITING: u32 = 64;
 
-/// What a CPU's lists of a zone are built from, the same for all CPUs.
+/// The plan of a CPU's lists of a zone; all CPUs have equal plans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcpPlan {
     pub(crate) size: PcpSize,
@@ -69,14 +91,14 @@ pub(crate) struct PcpPlan {
     pub(crate) protection: PcpProtection,
     /// Whether the lists exchange magazines with a depot.
     pub(crate) depot: bool,
-    /// Whether the lists serve requests without a further question; false until boot has asked the machine.
+    /// Whether the fast path may use the lists; false until boot has asked the machine.
     pub(crate) fast_path: bool,
-    /// Whether freed blocks wait before they are used again.
+    /// Whether freed blocks wait before their reuse.
     pub(crate) hardened: bool,
 }
 
 impl PcpPlan {
-    /// Ring entries that one CPU needs, besides those of magazines.
+    /// Returns the ring entries that one CPU needs, besides those of magazines.
     pub(crate) fn slots(&self) -> u64 {
         let own = RingId::all(self.pageblock_order).filter(|id| !self.depot || id.huge().is_some());
         let slots: u64 = own.map(|id| u64::from(id.capacity(self.room()))).sum();
@@ -84,26 +106,28 @@ impl PcpPlan {
         slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
     }
 
-    /// Frames that a ring has room for.
+    /// Returns the frames that a ring has room for.
     ///
-    /// Without a depot: `high`, or the `most` that it may grow to, and a batch more. With one, only rings of huge pages have entries of
-    /// their own, as few as possible.
+    /// Without a depot: `high`, or the `most` that it may grow to, and a batch more. With a depot, only rings of huge
+    /// pages have entries of their own, as few as possible.
     fn room(&self) -> u32 {
         if self.depot { 0 } else { self.size.high.max(self.most).saturating_add(self.size.batch) }
     }
 }
 
-/// How a claimer treats an owner, or another claimer, who is at the lists.
+/// How a claimer treats an owner, or another claimer, that holds the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
     /// It waits until the other has left, unless that takes very long.
     Wait,
-    /// It looks for as long as an operation lasts and gives up then. In an interrupt it looks once: the other may be what it interrupted.
+    /// It polls for as long as an operation lasts, then gives up.
+    ///
+    /// In an interrupt it polls once: the holder may be the code that it interrupted.
     Try,
 }
 
 impl Claim {
-    /// Looks at who is there before.
+    /// Returns the number of polls of the holder.
     fn tries<M: Machine>(self, machine: &M) -> u32 {
         match self {
             _ if machine.in_interrupt() => 1,
@@ -115,10 +139,10 @@ impl Claim {
 
 /// One CPU's lists of one zone.
 ///
-/// Invariants, while neither owner nor claimer is at it:
+/// Invariants, while neither owner nor claimer holds it:
 /// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
 /// - P2 `count` is the number of frames in all rings; no ring has more entries than room
-/// - P3 next to a depot the rings and what waits are at most `size.high` frames, or one block that waits
+/// - P3 next to a depot, the rings and the waiting blocks are at most `size.high` frames, or one block that waits
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct Pcp<M: Machine> {
@@ -128,7 +152,7 @@ pub struct Pcp<M: Machine> {
     pub(crate) count: M::U32,
     /// Ring that the next drain begins with.
     pub(crate) turn: M::U32,
-    // Fixed at boot: whether there is a depot, and a front; and how many frames a magazine takes at most.
+    // Fixed at boot: whether there is a depot, and a fast path; and how many frames a magazine holds at most.
     pub(crate) depot: bool,
     pub(crate) fast_path: bool,
     pub(crate) protection: PcpProtection,
@@ -137,17 +161,19 @@ pub struct Pcp<M: Machine> {
     pub(crate) autotune: Autotune<M>,
     small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
     huge: [Ring<M>; 2],
-    /// Freed blocks of any order that wait, and how many frames they are.
+    /// Freed blocks of any order that wait, and their number of frames.
     pub(crate) waiting: Ring<M>,
     pub(crate) waiting_frames: M::U32,
-    /// Since when the lists of another node's zone were not used.
+    /// How long the lists of another node's zone have been idle.
     pub(crate) expiry: Expiry<M>,
-    /// What the rings do not count themselves, while the lists are held.
+    /// Events that the rings do not count themselves, while the lists are held.
     pub(crate) events: ZoneEvents<M>,
-    /// What the CPU does in the zone without its lists. Counted with interrupts off, as the zone lock is held or for this alone: an
-    /// interrupt counts here as well.
+    /// Events of the CPU in the zone without its lists.
+    ///
+    /// An interrupt counts here as well. So these are counted with interrupts off: under the zone lock, or for the
+    /// count alone.
     pub(crate) aside: ZoneEvents<M>,
-    /// What the zone has taken over of all these counts, while the CPU was offline.
+    /// The part of these counts that the zone took over while the CPU was offline.
     pub(crate) folded: ZoneEvents<M>,
 }
 
@@ -177,7 +203,9 @@ impl<M: Machine> Default for Pcp<M> {
 }
 
 impl<M: Machine> Pcp<M> {
-    /// Lays the rings out from slot `start` on; returns the slot behind them. With a depot they get their entries from there.
+    /// Lays the rings out from slot `start` on; returns the first slot after them.
+    ///
+    /// With a depot, the rings of small orders get their entries from there.
     pub(crate) fn place(&mut self, plan: &PcpPlan, start: u32) -> u32 {
         (self.size, self.depot, self.fast_path) = (plan.size, plan.depot, plan.fast_path);
         self.protection = plan.protection;
@@ -201,7 +229,7 @@ impl<M: Machine> Pcp<M> {
         next.next_multiple_of(SLOTS_IN_LINE)
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("busy"), &self.busy);
         tell(visit, format_args!("claim"), &self.claim);
@@ -224,19 +252,19 @@ impl<M: Machine> Pcp<M> {
         self.folded.words("folded", visit);
     }
 
-    /// The entries that are its own for good, from the first to the last; none if it has none.
+    /// Returns its permanent entries, from the first to the last; `None` if it has none.
     pub(crate) fn own_slots(&self) -> Option<SlotRange> {
         let small = self.small.iter().flatten().filter(|_| !self.depot);
         let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|room| !room.is_empty());
         rooms.reduce(|all, room| SlotRange { start: all.start.min(room.start), end: all.end.max(room.end) })
     }
 
-    /// Entries of a magazine that blocks of this order use.
+    /// Returns the entries of a magazine that blocks of this order use.
     pub(crate) fn limit(&self, order: Order) -> u32 {
         (self.frames >> order.0.min(31)).max(2)
     }
 
-    /// The ring of an order and type.
+    /// Returns the ring of an order and type.
     #[inline(always)]
     pub(crate) fn ring(&self, id: RingId) -> Option<&Ring<M>> {
         match id.huge() {
@@ -245,7 +273,7 @@ impl<M: Machine> Pcp<M> {
         }
     }
 
-    /// The rings of the small orders for the type of lists with this number.
+    /// Returns the rings of the small orders for the type of lists with this number.
     #[inline(always)]
     pub(crate) fn rings_of(&self, lists: usize) -> Option<&[Ring<M>; SMALL_ORDERS]> {
         self.small.get(lists)
@@ -259,7 +287,7 @@ impl<M: Machine> Pcp<M> {
         self.small.iter().flatten().chain(&self.huge)
     }
 
-    /// Frames in all rings, at this moment.
+    /// Returns the frames on the lists, at this moment.
     pub(crate) fn count_racy(&self, pageblock_order: Order) -> u32 {
         let waiting = self.waiting_frames.load(Ordering::Relaxed);
         let cached = if self.depot {
@@ -270,7 +298,9 @@ impl<M: Machine> Pcp<M> {
         cached.wrapping_add(waiting)
     }
 
-    /// Frames on the lists, and a number that stays the same if and only if nothing goes through them, at this moment. One look at each ring.
+    /// Returns the frames on the lists and a traffic number, at this moment.
+    ///
+    /// The number stays the same if and only if nothing goes through the lists. Looks at each ring once.
     pub(crate) fn look_racy(&self, pageblock_order: Order) -> (u64, u64) {
         let mut frames = u64::from(self.waiting_frames.load(Ordering::Relaxed));
         let mut traffic = self.events.get(ZoneEvent::Allocs).wrapping_add(self.events.get(ZoneEvent::FreeFrames));
@@ -282,13 +312,15 @@ impl<M: Machine> Pcp<M> {
         (frames, traffic)
     }
 
-    /// Counts the frames of a block that waits from now on; by their negative, of one that does no more.
+    /// Adds the frames of a block that starts to wait.
+    ///
+    /// For a block that stops waiting, `frames` is negated.
     pub(crate) fn count_waiting(&self, frames: u32) {
         let count = self.waiting_frames.load(Ordering::Relaxed);
         self.waiting_frames.store(count.wrapping_add(frames), Ordering::Relaxed);
     }
 
-    /// Takes the block that has waited longest, and its order.
+    /// Takes the block that has waited longest; returns it and its order.
     pub(crate) fn pop_waiting(&self, slots: &[M::U32], frames: &Frames<'_, M>) -> Option<(Frame, Order)> {
         let frame = self.waiting.pop_bottom(slots)?;
         let order = frames.head(frame).order();
@@ -296,7 +328,9 @@ impl<M: Machine> Pcp<M> {
         Some((frame, order))
     }
 
-    /// A block left a ring, of whose frames the lists keep count where there is no depot.
+    /// Subtracts the frames of a block that left a ring.
+    ///
+    /// Only without a depot: the lists keep no count next to one.
     pub(crate) fn uncount(&self, id: RingId) {
         if !self.depot {
             let count = self.count.load(Ordering::Relaxed);
@@ -309,7 +343,7 @@ impl<M: Machine> Pcp<M> {
         self.size.batch != 0
     }
 
-    /// How often something happened on this CPU in this zone, at this moment.
+    /// Returns how often an event happened on this CPU in this zone, at this moment.
     pub(crate) fn event_racy(&self, event: ZoneEvent, pageblock_order: Order) -> u64 {
         let traffic = || self.rings(pageblock_order).map(|(id, ring)| (id.order.0, ring.traffic_racy()));
         let by_ring = match event {
@@ -322,13 +356,17 @@ impl<M: Machine> Pcp<M> {
         counted.wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
     }
 
-    /// What went through the lists so far, at this moment: a number that stays the same if and only if they are not used.
+    /// Returns the traffic through the lists so far, at this moment.
+    ///
+    /// This number stays the same if and only if the lists are not used.
     pub(crate) fn traffic_racy(&self, pageblock_order: Order) -> u64 {
         let event = |event| self.event_racy(event, pageblock_order);
         event(ZoneEvent::Allocs).wrapping_add(event(ZoneEvent::FreeFrames))
     }
 
-    /// The owner comes to its lists. None when they are in use, by a drain or by what this call interrupted.
+    /// Enters the lists as their owner.
+    ///
+    /// `None` when they are in use by a drain or by the code that this call interrupted.
     #[inline(always)]
     pub(crate) fn enter<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Option<Turn<'g, M>> {
         let irq = match self.protection {
@@ -339,14 +377,14 @@ impl<M: Machine> Pcp<M> {
         if machine.fault(Fault::PcpBusy) || !self.try_busy() {
             return None;
         }
-        // ORDER: light fence. `busy` is out before `claim` is looked at; partner: the heavy fence in `claim`.
+        // ORDER: light fence. `busy` is out before `claim` is read; partner: the heavy fence in `close`.
         // Model: pcp_free.
         machine.light_fence();
         // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::end`.
         // Model: pcp_alloc.
         if self.claim.load(Ordering::Acquire) != 0 {
-            // ORDER: Release. Who waits for `busy` to be 0 may meet this 0 alone, so it publishes earlier turns as well;
-            // partner: the wait in `claim`. Model: pcp_away_struck.
+            // ORDER: Release. A claimer that waits for `busy` to be 0 may see only this 0, so this store publishes
+            // earlier turns as well; partner: the wait in `close`. Model: pcp_away_struck.
             self.busy.store(0, Ordering::Release);
             return None;
         }
@@ -354,15 +392,15 @@ impl<M: Machine> Pcp<M> {
         Some(Turn { _irq: irq, machine, own, flag: &self.busy })
     }
 
-    /// Says that the owner is at the lists, unless it is already.
+    /// Sets `busy`; returns false if it was set already.
     #[inline(always)]
     fn try_busy(&self) -> bool {
         if self.protection == PcpProtection::Trylock {
             // Model: device_trylock.
             return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
         }
-        // Two instructions are enough: what comes in between has ended before the second, and left the lists as they were.
-        // Model: device_own.
+        // Two instructions are enough: an interrupt between them has ended before the second, and left the lists as
+        // they were. Model: device_own.
         let is_free = self.busy.load(Ordering::Relaxed) == 0;
         if is_free {
             self.busy.store(1, Ordering::Relaxed);
@@ -370,10 +408,10 @@ impl<M: Machine> Pcp<M> {
         is_free
     }
 
-    /// Shuts the owner out of its lists, once it has left them.
+    /// Excludes the owner from its lists, after it has left them.
     ///
     /// # Errors
-    /// [`Busy`] when the owner or another claimer did not leave in time, or this is no place for a heavy fence.
+    /// [`Busy`] when the owner or another claimer did not leave in time, or when this context allows no heavy fence.
     pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>, claim: Claim) -> Result<Turn<'g, M>, Busy> {
         if (machine.in_interrupt() || claim == Claim::Try) && !machine.may_fence() {
             return Err(Busy);
@@ -384,15 +422,17 @@ impl<M: Machine> Pcp<M> {
         Ok(Turn { _irq: Some(irq), machine, own, flag: &self.claim })
     }
 
-    /// Like [`Pcp::claim`], but waits and gives no guard: the lists are held until [`Pcp::release_seized`].
+    /// Like [`Pcp::claim`], but always waits, and returns no guard.
+    ///
+    /// The lists are held until [`Pcp::release_seized`].
     pub(crate) fn seize(&self, machine: &M) -> Result<(), Busy> {
         self.try_seize(machine, DRAIN_TRIES)
     }
 
-    /// Like [`Pcp::seize`], with at most so many looks at each who is there before.
+    /// Like [`Pcp::seize`], with at most `tries` polls of each earlier holder.
     pub(crate) fn try_seize(&self, machine: &M, tries: u32) -> Result<(), Busy> {
-        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`.
-        // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
+        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`. Covered: the heavy fence
+        // below acquires it too. Model: pcp_crowd.
         let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
         for _ in 0..CLAIM_ROUNDS {
             if claimed.is_ok() {
@@ -410,37 +450,43 @@ impl<M: Machine> Pcp<M> {
         })
     }
 
-    /// Waits until neither the owner nor a claimer is at the lists, for as long as a claim would. What they moved is then where they left it.
+    /// Waits, as long as a claim would, until neither owner nor claimer holds the lists.
+    ///
+    /// The blocks that they moved are then where they left them.
     pub(crate) fn wait_for_holder(&self, machine: &M, claim: Claim) {
         for word in [&self.claim, &self.busy] {
-            // ORDER: Acquire, as in `is_held_racy`; who waits in vain sees less. Model: reach_freed_plain.
+            // ORDER: Acquire, as in `is_held_racy`. A wait that gives up sees less. Model: reach_freed_plain.
             let _ = word.wait_while(Patience::Tries(claim.tries(machine)), |held| held != 0);
         }
     }
 
     /// Whether the owner or a claimer holds the lists, at this moment.
     pub(crate) fn is_held_racy(&self) -> bool {
-        // ORDER: Acquire of both. Sees where the last holder left what it moved; partners: the Releases in `Turn::end` and at an owner's
-        // end. Model: reach_freed_plain.
+        // ORDER: Acquire of both. Sees where the last holder left what it moved; partners: the Releases in `Turn::end`
+        // and at an owner's end. Model: reach_freed_plain.
         [&self.claim, &self.busy].into_iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
-    /// Forgets an owner that is not there: it was just coming, or about to be turned away, when the lists were copied.
+    /// Clears `busy` in a copy of the lists, where the owner does not exist.
+    ///
+    /// When the lists were copied, the owner was about to enter, or to be turned away.
     pub(crate) fn forget_owner(&self) {
         self.busy.store(0, Ordering::Relaxed);
     }
 
-    /// Lets the owner in again.
+    /// Lets the owner use its lists again.
     pub(crate) fn release_seized(&self) {
         self.open();
         // ORDER: Release, as in `Turn::end`. Model: pcp_free.
         self.claim.store(0, Ordering::Release);
     }
 
-    /// Waits for the owner to leave, and closes its front. Interrupts stay on until the wait is over: a heavy fence may be an
-    /// interrupt to every CPU, and one that comes in here finds the claim and goes to the zone.
+    /// Waits for the owner to leave, and closes its fast path.
+    ///
+    /// Interrupts stay on until the wait is over, since a heavy fence may be an interrupt to every CPU. An interrupt
+    /// that arrives here finds the claim and goes to the zone.
     fn close(&self, machine: &M, tries: u32) -> Result<(), Busy> {
-        // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
+        // ORDER: heavy fence. `claim` is out before `busy` is read; partner: the light fence in `enter`.
         // Model: pcp_free.
         machine.heavy_fence();
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
@@ -448,7 +494,7 @@ impl<M: Machine> Pcp<M> {
         self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
         if self.fast_path {
             self.every_ring().for_each(Ring::close);
-            // ORDER: heavy fence. The closed windows are out before the tops are looked at; partner: the light fence in
+            // ORDER: heavy fence. The closed windows are out before the tops are read; partner: the light fence in
             // `Ring::pop_front`. Model: front_alloc.
             machine.heavy_fence();
         }
@@ -463,17 +509,17 @@ impl<M: Machine> Pcp<M> {
     }
 }
 
-/// Proof that one CPU's lists of a zone are held, by their owner or by a claimer, until [`Turn::end`].
+/// Proof that owner or claimer holds a CPU's lists of a zone, until [`Turn::end`].
 pub(crate) struct Turn<'g, M: Machine> {
     _irq: Option<M::Irq<'g>>,
     machine: &'g M,
     own: &'g Cpu<M>,
-    /// The word that says so: `busy` or `claim`.
+    /// The word that marks the lists as held: `busy` or `claim`.
     flag: &'g M::U32,
 }
 
 impl<M: Machine> Turn<'_, M> {
-    /// Lets others in.
+    /// Ends the turn: others may use the lists.
     #[inline(always)]
     pub(crate) fn end(&self) {
         self.own.held.leave(self.machine, Rank::Pcp);

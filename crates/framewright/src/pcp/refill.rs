@@ -1,18 +1,20 @@
-//! How an empty ring is filled from its zone.
+//! Fills an empty ring from its zone.
 //!
-//! | refill | under the zone lock | when it is free again |
+//! | refill | under the zone lock | after the zone lock is released |
 //! |---|---|---|
-//! | one by one | every block is taken off its list, splitting larger ones | |
-//! | cluster | lists of single pages are cut behind a run of up to a batch | the run's states are changed, page by page |
-//! | blocks | whole blocks are taken off their lists, smallest first, a few at most | they are split into the ring's entries |
-//! | pageblocks | nothing, as long as pageblocks that the CPU owns have something; then one more pageblock is taken | it has an owner, who takes what he needs of it |
+//! | one by one | takes every block off its list and splits larger ones | |
+//! | cluster | cuts a run of up to a batch off a list of single pages | changes the run's states, page by page |
+//! | blocks | takes whole blocks off their lists, smallest first, a few at most | splits them into the ring's entries |
+//! | pageblocks | nothing, or takes one pageblock | its owner takes what it needs of it |
 //!
-//! What the three latter do not find is taken one by one: clusters and larger blocks of the request's own type are all they use. A
-//! pageblock is claimed only while the zone has more left than its high mark, and memory lent by CMA is used first where a request
-//! one by one would.
+//! A refill by pageblocks takes one only when the pageblocks that the CPU owns have nothing left.
 //!
-//! A block split outside of the lock needs nothing but its head byte: where it lay on a list, nothing starts but the block
-//! itself, so its parts' states say already that they are not free.
+//! Clusters, blocks and pageblocks use only runs and larger blocks of the request's own type. If they find too little,
+//! the refill goes on one by one. A pageblock is claimed only while the zone has more left than its high mark. Memory
+//! lent by CMA is used first where a refill one by one would use it.
+//!
+//! A block that is split outside the lock needs nothing but its head bytes. While it was on a list, nothing started
+//! inside it but the block itself. So the states of its parts already say that they are not free.
 
 use crate::buddy::fallback::{self, Mode, Want};
 use crate::frame::cluster::CutRun;
@@ -26,13 +28,17 @@ use crate::policy::watermark::Mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::types::units::{Frame, Order};
 
-/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
+/// The batch of large zones: one less than the head bytes of a cache line.
+///
+/// Computed in `watermark.rs`.
 const LINE_OF_HEADS: u32 = 63;
-/// Most blocks, or runs, that one refill takes off lists under the lock: what bounds how long it is held.
+/// Most blocks, or runs, that one refill takes off lists under the lock.
+///
+/// Bounds how long the lock is held.
 const MOST: usize = 16;
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
-    /// Takes a block, filling the ring from the depot or else from the zone if it is empty.
+    /// Takes a block; fills an empty ring from the depot or else from the zone.
     pub(crate) fn alloc(&self, id: RingId, want: &Want) -> Option<Frame> {
         self.alloc_cached(id).or_else(|| {
             self.refill(id, want);
@@ -44,9 +50,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     pub(crate) fn refill(&self, id: RingId, want: &Want) {
         self.cx.shared.machine.step(Step::Refill);
         let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.shared.machine.fault(Fault::Refill)) else { return };
-        // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
-        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line. Of an owned
-        // pageblock a whole word's are taken at once.
+        // A batch is counted in frames; of larger blocks at least two come at once. Next to a depot, blocks stay
+        // between CPUs for long. They then come in runs of four lines of head bytes. So CPUs, and what they prefetch,
+        // rarely meet in a line. Of an owned pageblock a whole word's frames are taken at once.
         let claims = self.cx.shared.mechanisms.refill == Refill::Pageblocks;
         let batch = match self.pcp.size.batch {
             _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
@@ -63,7 +69,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             if ring.quota() < batch {
                 self.entitle(id, ring, batch.max(self.pcp.limit(id.order).saturating_mul(2)));
             }
-            // At least the one that is taken next.
+            // At least the block that is taken next.
             batch = batch.min(ring.quota()).max(1);
         }
         ring.rewind(batch);
@@ -74,7 +80,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             _ => self.refill_one_by_one(id, ring, want, batch),
         };
         ring.count_moved(u64::from(moved));
-        // Also if nothing came: the ring is another one now.
+        // Also if nothing came: the ring has changed.
         self.settle(id, ring, moved);
     }
 
@@ -84,7 +90,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         ring.push_bottom(self.pcps.slots, frame);
     }
 
-    /// Takes up to `batch` blocks, one by one. Returns how many.
+    /// Takes up to `batch` blocks one by one; returns how many.
     fn refill_one_by_one(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
         let mut moved = zone.alloc_own(want, batch, |frame| self.put_under(id, ring, frame));
@@ -98,9 +104,10 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         moved
     }
 
-    /// Takes runs of together at most `batch` pages. Returns how many pages.
+    /// Takes runs of together at most `batch` pages; returns how many pages.
     fn refill_clusters(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
-        // From the cut until the pages are the ring's: an interrupt that took the zone lock would wait for that, and so for itself.
+        // From the cut until the pages are in the ring: an interrupt that took the zone lock would wait for that, and
+        // so for itself.
         let _irq = self.cx.shared.machine.irq_save();
         let zone = self.zone.lock_ends(self.cx);
         let mut runs = [None; MOST];
@@ -118,7 +125,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         taken.fold(0, u32::saturating_add)
     }
 
-    /// Makes the pages of a run, which is on no list any more, the ring's own. Returns how many.
+    /// Moves the pages of a run into the ring; returns how many.
+    ///
+    /// The run is on no list any more.
     fn unfold(&self, id: RingId, ring: &Ring<M>, run: &CutRun) -> u32 {
         let frames = &self.cx.shared.frames;
         let mut at = Some(run.first);
@@ -139,7 +148,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         moved
     }
 
-    /// Takes blocks of together at most `batch` of the ring's, and splits them. Returns how many of the ring's.
+    /// Takes blocks and splits them into at most `batch` entries of the ring.
+    ///
+    /// Returns the number of entries.
     fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
         let mut blocks = [None; MOST];
@@ -162,7 +173,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         batch.saturating_sub(left)
     }
 
-    /// Takes up to `batch` blocks of what is free in this CPU's pageblocks, and claims more of these. Returns how many blocks.
+    /// Takes up to `batch` free blocks of this CPU's pageblocks; returns how many.
+    ///
+    /// Claims more pageblocks as needed.
     fn refill_owned(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let frames = &self.cx.shared.frames;
         let (cpu, zone) = (self.cx.cpu, self.zone.idx);
@@ -179,7 +192,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             }
             if !is_ours || frames.owned.is_used_up(start) {
                 door.store(0, Ordering::Relaxed);
-                // Who gave something back in between saw the card still there.
+                // A CPU that freed a block in between saw the hint still there, so the hint is set again.
                 if is_ours && !frames.owned.is_used_up(start) {
                     frames.owned.hint(cpu, zone, lists, start);
                 }
@@ -192,20 +205,20 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             moved = moved.wrapping_add(taken);
             frames.owned.hint(cpu, zone, lists, start);
             if taken == 0 {
-                // Somebody took it away again: no sooner claimed than drained.
+                // A drain took the pageblock away right after the claim.
                 break;
             }
         }
         if moved == 0 { self.refill_one_by_one(id, ring, want, batch) } else { moved }
     }
 
-    /// Takes up to `most` blocks of what is free in a pageblock of this CPU's. Returns how many.
+    /// Takes up to `most` free blocks in a pageblock of this CPU; returns how many.
     fn alloc_from_owned(&self, pageblock: Frame, id: RingId, ring: &Ring<M>, most: u32) -> u32 {
         let owned = &self.cx.shared.frames.owned;
         let mut taken = 0_u32;
         for (start, word) in owned.words(pageblock) {
             self.cx.shared.machine.step(Step::DepotShard);
-            // A look first: blocks of this order may not be among what is free.
+            // A read first: the free frames may contain no block of this order.
             if taken >= most || choose(word.load(Ordering::Relaxed), id.order, 1).0 == 0 {
                 continue;
             }
@@ -221,7 +234,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         taken
     }
 
-    /// Makes this CPU the owner of a whole pageblock of the request's type; returns its first frame.
+    /// Makes this CPU the owner of a whole pageblock of the request's type.
+    ///
+    /// Returns its first frame.
     fn claim(&self, want: &Want) -> Option<Frame> {
         let (shared, zone) = (self.cx.shared, self.zone);
         let (order, max) = (shared.frames.geometry.pageblock_order, shared.frames.geometry.max_order);

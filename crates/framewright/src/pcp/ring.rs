@@ -1,12 +1,18 @@
 //! Rings: the arrays of frame numbers that per-CPU lists are made of.
 //!
-//! A ring is a stack with two ends. Its owner pushes and pops at the top, where what was freed last is still warm; what goes
-//! elsewhere is taken from the bottom, and what comes from elsewhere is put there or on top. The owner's side is made to
-//! cost as little as there is: two loads and a comparison, a store to the array and one to `top`. Going round at the end of
-//! the array, which needs more, happens outside of the *window* in which the owner moves.
+//! A ring is a stack with two ends:
 //!
-//! A ring also counts the blocks that its owner took and gave: the first in the line that an operation writes anyway, the
-//! second not at all, because it follows from the first, the entries, and what came and went on the other ways.
+//! | end | used by | for |
+//! |---|---|---|
+//! | top | the owner | pushes and pops, where the block freed last is still warm |
+//! | bottom | transfers | blocks that leave for elsewhere, and blocks that come from elsewhere (or on top) |
+//!
+//! The owner's side costs as little as possible: two loads and a comparison, a store to the array and one to `top`.
+//! Wrapping around at the end of the array costs more, and happens outside the *window* in which the owner moves.
+//!
+//! A ring also counts the blocks that its owner took and gave. The number taken is in the cache line that an operation
+//! writes anyway. The number given is not stored: it follows from the number taken, the entries, and the blocks that
+//! came and went in other ways.
 
 use core::fmt;
 
@@ -15,11 +21,13 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 
-/// Orders 0 to 3 have per-CPU lists (above, a request costs more than a list saves), and the pageblock order.
+/// Number of small orders: orders 0 to 3 have per-CPU lists.
+///
+/// The pageblock order has them as well. Above order 3, a request costs more than a list saves.
 pub(crate) const SMALL_ORDERS: usize = 4;
 /// Rings of the small orders, by order and then by type.
 pub(crate) const SMALL_RINGS: usize = SMALL_ORDERS * MigrateType::PCP_COUNT;
-/// Rings of small orders, then two for huge pages: movable and not.
+/// Rings of the small orders, then two for huge pages: movable and not.
 pub(crate) const RINGS: usize = SMALL_RINGS + 2;
 
 /// One of a CPU's lists: an order, and a mobility that requests can have.
@@ -30,7 +38,9 @@ pub(crate) struct RingId {
 }
 
 impl RingId {
-    /// The ring for blocks of an order and type; none if such blocks are not kept per CPU.
+    /// Returns the ring for an order and type.
+    ///
+    /// `None` if such blocks are not kept per CPU.
     #[inline]
     pub(crate) const fn of(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<RingId> {
         match migratetype.pcp_index() {
@@ -39,7 +49,9 @@ impl RingId {
         }
     }
 
-    /// The same, by the type's number among those of lists (see `MigrateType::pcp_index`).
+    /// Like [`RingId::of`], with the number of the lists instead of the type.
+    ///
+    /// `MigrateType::pcp_index` returns that number.
     #[inline(always)]
     pub(crate) const fn with_lists(order: Order, lists: usize, pageblock_order: Order) -> Option<RingId> {
         if order.0 == pageblock_order.0 && order.index() >= SMALL_ORDERS {
@@ -53,50 +65,59 @@ impl RingId {
         }
     }
 
-    /// Which of the rings for huge pages it is, if it is one.
+    /// Returns the number among the rings for huge pages; `None` for a small order.
     #[inline(always)]
     pub(crate) const fn huge(self) -> Option<usize> {
         self.index.checked_sub(SMALL_RINGS)
     }
 
-    /// Number of the type of lists, of a ring of a small order.
+    /// Returns the number of the lists of this ring, which is of a small order.
     #[inline(always)]
     pub(crate) const fn lists(self) -> usize {
         self.index % MigrateType::PCP_COUNT
     }
 
-    /// Like [`RingId::lists`], without a division: for the front. Of a ring for huge pages, no such number.
+    /// Like [`RingId::lists`], without a division, for the fast path.
+    ///
+    /// For a ring of huge pages the result is no such number.
     #[inline(always)]
     pub(crate) const fn small_lists(self) -> usize {
         self.index.wrapping_sub(self.order.index().wrapping_mul(MigrateType::PCP_COUNT))
     }
 
-    /// Every ring that a geometry has.
+    /// Returns every ring that a geometry has.
     pub(crate) fn all(pageblock_order: Order) -> impl Iterator<Item = RingId> {
         (0..RINGS).filter_map(move |index| RingId::nth(index, pageblock_order))
     }
 
-    /// The ring with this index; none beyond the last, and where a geometry keeps no huge pages per CPU.
+    /// Returns the ring with this index.
+    ///
+    /// `None` beyond the last ring, and for huge pages where a geometry keeps none per CPU.
     #[inline]
     pub(crate) fn nth(index: usize, pageblock_order: Order) -> Option<RingId> {
         let huge = (SMALL_RINGS..RINGS).contains(&index) && pageblock_order.index() >= SMALL_ORDERS;
         if huge { Some(RingId { index, order: pageblock_order }) } else { RingId::small_nth(index) }
     }
 
-    /// The ring with this index, of a small order.
+    /// Returns the ring of a small order with this index.
     pub(crate) const fn small_nth(index: usize) -> Option<RingId> {
         let order = Order((index / MigrateType::PCP_COUNT) as u8);
         if index < SMALL_RINGS { Some(RingId { index, order }) } else { None }
     }
 
-    /// Entries that the ring needs for `frames` frames: at least two refills, rounded to a power of two.
+    /// Returns the entries that the ring needs for `frames` frames.
+    ///
+    /// At least two refills, rounded to a power of two.
     #[inline]
     pub(crate) fn capacity(self, frames: u32) -> u32 {
         (frames >> self.order.0.min(31)).clamp(4, 1 << 25).next_power_of_two()
     }
 }
 
-/// The entries of all rings. By a reference to where they are named: read in the middle of the front, they take no register before.
+/// The entries of all rings.
+///
+/// A reference to the place where the slice is named: the fast path reads it late, so that it occupies no register
+/// before.
 pub(crate) type Slots<'s, M> = &'s &'s [<M as Machine>::U32];
 
 /// Ring entries from `start` up to, not including, `end`.
@@ -118,24 +139,32 @@ impl SlotRange {
 
 /// One ring; its entries lie in an array that all rings share.
 ///
-/// Positions are indices into that array, from `start` to `end`. While nothing has gone round, the entries are
-/// those from `bottom` to `top`; `wrapped`, they are those from `bottom` to the end and from the start to `top`.
+/// Positions are indices into that array, from `start` to `end`. While nothing has wrapped around, the entries are
+/// those from `bottom` to `top`. In a `wrapped` ring they are those from `bottom` to the end and from the start to
+/// `top`.
 ///
-/// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further look: pop while it is above the
-/// floor, push while it is below the ceiling. They follow from the rest ([`Ring::open`]): the window ends where the array does, or where the
-/// `quota` is used up. Next to a depot the quotas of all rings together are what `high` allows (`lists.rs`).
+/// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further check. The owner pops
+/// while `top` is above the floor, and pushes while it is below the ceiling. Both follow from the other words
+/// ([`Ring::open`]): the window ends where the array does, or where the `quota` is used up. Next to a depot, the quotas
+/// of all rings together are what `high` allows (`lists.rs`).
 ///
-/// # Two ends, two sides
+/// # Owner and thief
 ///
-/// The owner moves `top` alone, so somebody else may take from the bottom meanwhile, as a thief does from a work-stealing
-/// deque (Chase and Lev, SPAA 2005). They must agree on who gets the last entry: the thief closes the window, then looks at
-/// `top`; the owner moves `top` down, then looks at the window, and puts `top` back if that is closed. Between the two
-/// halves of each side stands a fence, the light one on the owner's side. A push needs none: an entry that the thief does
-/// not see yet stays. All else (going round, filling, emptying to the depot) is for whoever holds the lists.
+/// Only the owner moves `top`. So another CPU may take from the bottom meanwhile, as a thief does from a work-stealing
+/// deque (Chase and Lev, SPAA 2005). Owner and thief must agree on which of them gets the last entry:
 ///
-/// Invariant R1: `start ≤ floor ≤ top ≤ ceiling ≤ end` while the window is open; `start` is not 0, so that `top` can
-/// be one too low for a moment.
-// A line of its own.
+/// | | owner | thief |
+/// |---|---|---|
+/// | 1 | moves `top` down | closes the window |
+/// | 2 | light fence | heavy fence |
+/// | 3 | reads the window; puts `top` back if it is closed | reads `top` |
+///
+/// A push needs no fence: an entry that the thief does not see yet stays. All other work (wrapping around, filling,
+/// emptying to the depot) requires that the lists are held.
+///
+/// Invariant R1: `start ≤ floor ≤ top ≤ ceiling ≤ end` while the window is open; `start` is not 0, so that `top` can be
+/// one too low for a moment.
+// A cache line of its own.
 #[repr(align(64))]
 pub(crate) struct Ring<M: Machine> {
     top: M::U32,
@@ -145,22 +174,28 @@ pub(crate) struct Ring<M: Machine> {
     wrapped: M::U32,
     start: M::U32,
     end: M::U32,
-    /// Where the entries are those of a magazine: its number + 1; and that of the spare one, which has so many blocks.
+    /// Loaded magazine + 1, spare magazine + 1, and the spare one's number of blocks.
+    ///
+    /// 0 where the entries belong to no magazine, or where there is no spare one.
     loaded: M::U32,
     pub(crate) spare: M::U32,
     pub(crate) spare_len: M::U32,
-    /// Blocks that the ring and its spare magazine may hold without a further look, as far as they have room.
+    /// Blocks that the ring and its spare magazine may hold without a further check.
+    ///
+    /// Their room may be less.
     quota: M::U32,
     /// Blocks that the owner took.
     taken: M::U64,
-    /// Blocks that came from the zone or the depot less those that went there; so `given = entries + taken - moved`.
+    /// Blocks that came from the zone or the depot less those that went there.
+    ///
+    /// So `given = entries + taken - moved`.
     moved: M::U64,
 }
 
 impl<M: Machine> Default for Ring<M> {
     fn default() -> Self {
         let word = || Word::new(0);
-        // Not 0, so that an owner who looks for a block may have `top` one too low here as well.
+        // Not 0: an owner that looks for a block may have `top` one too low here as well.
         let nowhere = || Word::new(1);
         Ring {
             top: nowhere(),
@@ -181,7 +216,7 @@ impl<M: Machine> Default for Ring<M> {
 }
 
 impl<M: Machine> Ring<M> {
-    /// Names its words; `order` comes behind each name.
+    /// Reports its words by name; `order` is appended to each name.
     pub(crate) fn words(&self, (ring, order): (&str, &dyn fmt::Display), visit: &mut Words<'_>) {
         tell(visit, format_args!("{ring}.top{order}"), &self.top);
         tell(visit, format_args!("{ring}.floor{order}"), &self.floor);
@@ -198,12 +233,12 @@ impl<M: Machine> Ring<M> {
         tell(visit, format_args!("{ring}.moved{order}"), &self.moved);
     }
 
-    /// The entries that it has room for.
+    /// Returns the entries that it has room for.
     pub(crate) fn room(&self) -> SlotRange {
         SlotRange { start: self.start(), end: self.end() }
     }
 
-    /// Gives the ring the entries of `room`, of which those of `used` hold blocks.
+    /// Assigns the entries of `room` to the ring, of which those of `used` hold blocks.
     pub(crate) fn place(&self, room: SlotRange, used: SlotRange) {
         self.start.store(room.start, Ordering::Relaxed);
         self.end.store(room.end, Ordering::Relaxed);
@@ -212,7 +247,7 @@ impl<M: Machine> Ring<M> {
         self.top.store(used.end, Ordering::Relaxed);
     }
 
-    /// The entries that hold blocks, if none of them has wrapped around.
+    /// Returns the entries that hold blocks, if none of them has wrapped around.
     pub(crate) fn used(&self) -> SlotRange {
         SlotRange { start: self.bottom.load(Ordering::Relaxed), end: self.top.load(Ordering::Relaxed) }
     }
@@ -230,24 +265,26 @@ impl<M: Machine> Ring<M> {
         self.end().wrapping_sub(self.start())
     }
 
-    /// The loaded magazine; and another one from now on.
+    /// Replaces the number of the loaded magazine and returns the old one.
     pub(crate) fn load(&self, magazine: Option<u32>) -> Option<u32> {
         let loaded = self.loaded.load(Ordering::Relaxed).checked_sub(1);
         self.loaded.store(magazine.map_or(0, |index| index.wrapping_add(1)), Ordering::Relaxed);
         loaded
     }
 
-    /// Blocks in the ring and its spare magazine.
+    /// Returns the number of blocks in the ring and its spare magazine.
     pub(crate) fn total(&self) -> u32 {
         self.len().wrapping_add(self.spare_len.load(Ordering::Relaxed))
     }
 
-    /// Sets how many blocks the ring and its spare magazine may hold. What they hold already stays.
+    /// Sets how many blocks the ring and its spare magazine may hold.
+    ///
+    /// Blocks that they hold already stay.
     pub(crate) fn set_quota(&self, blocks: u32) {
         self.quota.store(blocks.max(self.total()), Ordering::Relaxed);
     }
 
-    /// Blocks that the ring and its spare magazine may hold.
+    /// Returns the number of blocks that the ring and its spare magazine may hold.
     pub(crate) fn quota(&self) -> u32 {
         self.quota.load(Ordering::Relaxed)
     }
@@ -257,7 +294,9 @@ impl<M: Machine> Ring<M> {
         self.total() < self.quota()
     }
 
-    /// Blocks that the ring and its spare magazine hold, or may hold without a further look.
+    /// Returns how many blocks the ring and its spare magazine hold or may hold.
+    ///
+    /// They may fill up to the quota without a further check.
     pub(crate) fn entitled(&self) -> u32 {
         self.quota().max(self.total())
     }
@@ -271,9 +310,9 @@ impl<M: Machine> Ring<M> {
         self.wrapped.load(Ordering::Relaxed) != 0
     }
 
-    /// Entries in the ring.
+    /// Returns the number of entries in the ring.
     pub(crate) fn len(&self) -> u32 {
-        // ORDER: Acquire. A thief sees the entries and heads below it; partner: the Release in `push_front`.
+        // ORDER: Acquire. A thief sees the entries and heads below `top`; partner: the Release in `push_front`.
         // Model: front_free.
         let top = self.top.load(Ordering::Acquire);
         let bottom = self.bottom.load(Ordering::Relaxed);
@@ -289,26 +328,26 @@ impl<M: Machine> Ring<M> {
         self.len() >= self.capacity()
     }
 
-    /// Whether the ring has room for what it says it has.
+    /// Whether the ring has room for its number of entries.
     pub(crate) fn fits(&self) -> bool {
         self.len() <= self.capacity()
     }
 
-    /// Blocks that the owner took from the ring, and blocks that it gave, at this moment.
+    /// Returns the numbers of blocks that the owner took and gave, at this moment.
     pub(crate) fn traffic_racy(&self) -> (u64, u64) {
         let taken = self.taken.load(Ordering::Relaxed);
         let entries = u64::from(self.total()).wrapping_add(taken);
         (taken, entries.wrapping_sub(self.moved.load(Ordering::Relaxed)))
     }
 
-    /// Opens the window as wide as it may be.
+    /// Opens the window as wide as possible.
     pub(crate) fn open(&self) {
         let bottom = self.bottom.load(Ordering::Relaxed);
         let (floor, ceiling) = if self.is_wrapped() { (self.start(), bottom) } else { (bottom, self.end()) };
         let left = self.quota().saturating_sub(self.total());
         let ceiling = ceiling.min(self.top.load(Ordering::Relaxed).saturating_add(left));
-        // ORDER: Release. Publishes the entries and counters to an owner who finds the window open; partner: the Acquires
-        // of both in `pop_front` and `push_front`. Model: none can; see docs/memory-ordering.md.
+        // ORDER: Release. Publishes the entries and counters to an owner that finds the window open; partner: the
+        // Acquires of both in `pop_front` and `push_front`. Model: none can; see docs/memory-ordering.md.
         self.floor.store(floor, Ordering::Release);
         self.ceiling.store(ceiling, Ordering::Release);
     }
@@ -319,18 +358,19 @@ impl<M: Machine> Ring<M> {
         self.ceiling.store(0, Ordering::Relaxed);
     }
 
-    /// The owner takes the entry at the top, if the window lets it.
+    /// Takes the entry at the top for the owner, if the window permits it.
     #[inline(always)]
     pub(crate) fn pop_front(&self, machine: &M, slots: Slots<'_, M>) -> Option<Frame> {
         let top = self.top.load(Ordering::Relaxed);
         let next = top.wrapping_sub(1);
-        // Before anything is written: a caller without entries leaves the ring as it is.
+        // Before any write: a caller without entries leaves the ring as it is.
         let slot = slots.get(next as usize)?;
         self.top.store(next, Ordering::Relaxed);
-        // ORDER: light fence. `top` is out before the window is looked at; partner: the heavy fence in `Pcp::close`.
+        // ORDER: light fence. `top` is out before the window is read; partner: the heavy fence in `Pcp::close`.
         // Model: front_alloc.
         machine.front_fence();
-        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: none, as there.
+        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`.
+        // Model: none, as there.
         if top > self.floor.load(Ordering::Acquire) {
             return Some(Frame(slot.load(Ordering::Relaxed)));
         }
@@ -338,7 +378,9 @@ impl<M: Machine> Ring<M> {
         None
     }
 
-    /// The owner puts an entry on top, if the window lets it; `prepare` is called before anybody sees it.
+    /// Pushes an entry for the owner, if the window permits it.
+    ///
+    /// `prepare` is called before any other CPU sees the entry. Returns false if the window is closed or ends here.
     #[inline(always)]
     pub(crate) fn push_front(&self, slots: Slots<'_, M>, frame: Frame, prepare: impl FnOnce()) -> bool {
         let top = self.top.load(Ordering::Relaxed);
@@ -349,8 +391,8 @@ impl<M: Machine> Ring<M> {
         let Some(slot) = slots.get(top as usize) else { return false };
         slot.store(frame.0, Ordering::Relaxed);
         prepare();
-        // ORDER: Release. Publishes the entry, the block's head and what its owner did with it; partner: the Acquire in `len`.
-        // Model: front_free.
+        // ORDER: Release. Publishes the entry, the block's head and what its owner did with it; partner: the Acquire in
+        // `len`. Model: front_free.
         self.top.store(top.wrapping_add(1), Ordering::Release);
         true
     }
@@ -361,12 +403,15 @@ impl<M: Machine> Ring<M> {
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Counts blocks that came on other ways than from the owner; those that went as a negative number.
+    /// Counts blocks that came in other ways than from the owner.
+    ///
+    /// For blocks that went, `change` is negated.
     pub(crate) fn count_moved(&self, change: u64) {
         self.moved.store(self.moved.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
     }
 
-    // What follows is for whoever holds the lists. It leaves the window as it is: an owner opens it anew afterwards.
+    // The methods below require that the lists are held. They leave the window as it is; an owner opens it again
+    // afterwards.
 
     /// Takes the entry at the top.
     pub(crate) fn pop(&self, slots: &[M::U32]) -> Option<Frame> {
@@ -383,7 +428,7 @@ impl<M: Machine> Ring<M> {
         Some(frame)
     }
 
-    /// Puts an entry on top; nothing if there is no room.
+    /// Puts an entry on top; does nothing if there is no room.
     pub(crate) fn push(&self, slots: &[M::U32], frame: Frame) {
         if self.is_full() {
             return;
@@ -399,7 +444,7 @@ impl<M: Machine> Ring<M> {
         }
     }
 
-    /// Brings a bottom that has reached the end of the array back to the start.
+    /// Moves a bottom that has reached the end of the array to the start.
     fn settle_bottom(&self) {
         if self.bottom.load(Ordering::Relaxed) == self.end() && self.is_wrapped() {
             self.bottom.store(self.start(), Ordering::Relaxed);
@@ -425,7 +470,9 @@ impl<M: Machine> Ring<M> {
         self.place(self.room(), SlotRange::empty_at(at));
     }
 
-    /// Puts an entry under all others, so that a refill is used up in the order it was taken; nothing if there is no room.
+    /// Puts an entry under all others; does nothing if there is no room.
+    ///
+    /// So a refill is used up in the order in which it was taken.
     pub(crate) fn push_bottom(&self, slots: &[M::U32], frame: Frame) {
         if self.is_full() {
             return;
@@ -441,14 +488,17 @@ impl<M: Machine> Ring<M> {
         }
     }
 
-    /// For a copy in which the owner is not there: where he had moved the top below all entries, to see that there is none for
-    /// him, brings it back.
+    /// Restores `top` in a copy in which the owner does not exist.
+    ///
+    /// The owner may have moved `top` below all entries, to find that there is none for it.
     pub(crate) fn mend_top(&self) {
         let used = self.used();
         self.top.store(used.end.max(if self.is_wrapped() { self.start() } else { used.start }), Ordering::Relaxed);
     }
 
-    /// In such a copy, counts a block that the owner had taken and not counted yet where that shows: more were taken than ever
+    /// Counts a block that the owner had taken and not counted yet.
+    ///
+    /// For a copy in which the owner does not exist. Counts the block where it shows: more blocks were taken than ever
     /// came. (Elsewhere one taken and one given are missing, for good.)
     pub(crate) fn mend_taken(&self) {
         let (_, given) = self.traffic_racy();
@@ -457,7 +507,7 @@ impl<M: Machine> Ring<M> {
         }
     }
 
-    /// Takes the entry just above the top in; false if there is no room.
+    /// Adds the entry just above the top; returns false if there is no room.
     pub(crate) fn raise(&self) -> bool {
         let has_room = !self.is_full() && !self.is_at_end();
         if has_room {

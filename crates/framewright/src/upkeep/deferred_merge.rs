@@ -1,15 +1,17 @@
-//! What was given back unmerged is merged: when a larger block is wanted and not to be had, or when somebody drains.
+//! Merges blocks that were freed unmerged: when a request lacks a larger block, or in a drain.
 //!
-//! A free path that leaves merging out (`no-merge`, or several CPUs that free at once) marks what it puts on the lists. A merge is
-//! late then, not lost: [`World::merge_skipped`] goes through the zone, pageblock by pageblock, from where the last search
-//! stopped, and merges every block that bears a mark. After one round each block that was marked when it began has been met: nothing
-//! depends on where blocks lie, as it does for the scanner of compaction, which may end before it comes to them.
+//! A free path that omits merging (`no-merge`, or several CPUs that free at once) marks the blocks that it puts on
+//! lists. A merge is then late, not lost. [`World::merge_skipped`] walks through the zone pageblock by pageblock, from
+//! where the last search stopped, and merges every marked block. One round meets each block that was marked when the
+//! round began. Nothing depends on where blocks lie. Compaction differs here: its scanner may end before it reaches
+//! them.
 //!
 //! The lock is held for a few dozen frames at a time, and not at all where no block is marked.
 //!
-//! Of requests that lack a larger block one at a time does this, and if it finds none the next ones are deferred (`backoff.rs`), so that
-//! for 64 requests at most one round is made. Whoever drains, or empties a range, makes a round of his own whatever others do. So what stays
-//! mergeable is found by the next 64 requests, or by one drain.
+//! Among requests that lack a larger block, one at a time makes a round. If it finds none, the next requests are
+//! deferred (`backoff.rs`), so there is at most one round for 64 requests. A drain, or a caller that empties a range,
+//! makes a round of its own regardless of others. So blocks that stay mergeable are found by the next 64 requests, or
+//! by one drain.
 
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::Frame;
@@ -20,7 +22,7 @@ use crate::zonelist::world::World;
 const STRETCH: u32 = 64;
 
 impl<M: Machine> World<'_, M> {
-    /// Merges what was left unmerged in a zone, until `enough` or all was looked at once.
+    /// Merges unmerged blocks of a zone, until `enough` or one full round.
     pub(crate) fn merge_skipped(&self, zone: &Zone<M>, enough: impl Fn() -> bool) {
         let is_done = || zone.count.skipped.load(Ordering::Relaxed) == 0 || enough();
         let count = self.shared.frames.pageblocks.len() as u32;
@@ -49,7 +51,7 @@ impl<M: Machine> World<'_, M> {
                 let state = frames.state(frame);
                 state.is_skipped() && state.as_free().is_some()
             };
-            // A moment's view: who is marked behind us comes in the next round.
+            // A moment's view: a block marked at an earlier frame meanwhile is met in the next round.
             if (at.0..stop.0).any(|frame| is_marked(Frame(frame))) {
                 self.pinned(|cx| zone.lock(cx).merge_skipped(at, stop));
             }

@@ -1,4 +1,4 @@
-//! Draining: free frames that are cached go back to the free lists of their zone.
+//! Draining: frees cached frames to the free lists of their zone.
 //!
 //! Free frames lie in five places besides those lists. Each has one function here that empties it:
 //!
@@ -10,15 +10,16 @@
 //! | the zone's list of deferred frees | [`World::drain_deferred`] |
 //! | free lists, in blocks that were not merged | [`World::merge_skipped`] (`deferred_merge.rs`) |
 //!
-//! Together they keep a promise: **no request fails while frames that it may use lie free in one of these places.** A request that found
-//! nothing drains the zones that it may use and tries again ([`World::drain_for`], [`World::cached_for`]). A request that may not wait does so
-//! too. It asks each CPU for its lists once and goes on without them if their owner is in the middle of an operation.
+//! Together they keep a promise: **no request fails while frames that it may use lie free in one of these places.** A
+//! request that found nothing drains the zones that it may use and tries again ([`World::drain_for`],
+//! [`World::cached_for`]). A request that may not wait does so too. It tries each CPU's lists once, and goes on without
+//! those whose owner is inside an operation.
 //!
-//! The zone lock is held for a batch at a time. The cost is a look at each CPU's lists, two heavy fences for each that holds something, and the
-//! merging of what was cached. Only requests that would fail pay it.
+//! The zone lock is held for a batch at a time. The cost is a look at each CPU's lists, two heavy fences for each that
+//! holds something, and the merging of the cached blocks. Only requests that would fail pay it.
 //!
-//! Rejected: lists that stay closed while memory is short, so that all frees go to the zone. A pool that is kept full would then pay for the
-//! zone lock in every operation, for ever.
+//! Rejected: lists that stay closed while memory is short, so that all frees go to the zone. A pool that is kept full
+//! would then pay for the zone lock in every operation, for ever.
 
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
@@ -35,17 +36,21 @@ use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
-/// Frames that may be on their way where somebody holds a list: more than any holder moves at once.
+/// Frames assumed to be in motion while a list is held.
+///
+/// More than any holder moves at once.
 const MOVING: u64 = 1 << 20;
 
-/// What is cached of the zones that a request may use, at one moment.
+/// The cached frames of the zones that a request may use, at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cached {
-    /// Frames on per-CPU lists and in depots; more than that while there may be frames in the other places.
+    /// Frames on per-CPU lists and in depots.
+    ///
+    /// More than that while the other places may hold frames.
     frames: u64,
     /// Blocks and frames that went through the per-CPU lists so far.
     traffic: u64,
-    /// The marks would let the request be served if all of it was in the zones.
+    /// The marks would permit the request if all cached frames were in the zones.
     helps: bool,
 }
 
@@ -55,27 +60,30 @@ impl Cached {
         self.helps && self.frames != 0
     }
 
-    /// Whether from the moment of `before` to the moment of `self` nothing went through any list and nothing cached could help: then a try
-    /// between the two failed rightly.
+    /// Whether an attempt between `before` and `self` failed rightly.
+    ///
+    /// True if nothing went through any list between the two moments, and nothing cached could help.
     pub(crate) fn helped_nothing_since(self, before: Cached) -> bool {
         self == before && !self.helps()
     }
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Gives all that is cached back to its zone and merges it. Returns the number of frames.
+    /// Frees all cached frames to their zones, merges them, and returns their number.
     pub(crate) fn drain_all(&self) -> u64 {
         let drained = self.drain_unmerged();
         self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
         drained
     }
 
-    /// Like [`World::drain_all`], but leaves blocks unmerged that were not merged when they were freed.
+    /// Like [`World::drain_all`], but leaves blocks unmerged that were freed unmerged.
     pub(crate) fn drain_unmerged(&self) -> u64 {
         self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).fold(0, u64::saturating_add)
     }
 
-    /// Gives all that is cached of the zones that a request may use back to them, and merges it if the request wants more than a page.
+    /// Frees all cached frames of the zones that a request may use.
+    ///
+    /// Also merges unmerged blocks if the request wants more than a page.
     pub(crate) fn drain_for(&self, plan: &Plan, claim: Claim) {
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             self.drain_zone(zone, claim);
@@ -85,16 +93,16 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Merges all that was left unmerged in the zones that a request may use.
+    /// Merges all unmerged blocks in the zones that a request may use.
     pub(crate) fn merge_all_for(&self, plan: &Plan) {
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             self.merge_skipped(zone, || false);
         }
     }
 
-    /// What is cached of the zones that a request with these rights may use.
+    /// Returns what is cached of the zones that a request with these rights may use.
     pub(crate) fn cached_for(&self, plan: &Plan, rights: Rights) -> Cached {
-        // A boost is the first thing that gives way to a request which would fail.
+        // A boost yields first to a request that would fail otherwise.
         let rights = Rights { unboosted: true, ..rights };
         let mut all = Cached::default();
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
@@ -107,7 +115,9 @@ impl<'a, M: Machine> World<'a, M> {
         all
     }
 
-    /// Whether what is cached of a zone, or lies unmerged in it, may help a request. Looks at no more lists than that takes.
+    /// Whether cached or unmerged blocks of a zone may help a request.
+    ///
+    /// Looks at no more lists than the answer needs.
     pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
         let is_unmerged = plan.order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0;
         let could = |frames| zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
@@ -135,7 +145,7 @@ impl<'a, M: Machine> World<'a, M> {
         cached
     }
 
-    /// Every CPU's lists of a zone.
+    /// Returns every CPU's lists of a zone.
     fn lists_of(&self, zone: &Zone<M>) -> impl Iterator<Item = &Pcp<M>> {
         self.cpus().filter_map(|cpu| {
             self.shared.machine.step(Step::DrainCount);
@@ -143,16 +153,22 @@ impl<'a, M: Machine> World<'a, M> {
         })
     }
 
-    /// What may be on its way to lists or from them: it is with who holds them. Looked at after the lists: who is gone by now has left its
-    /// frames where the next try finds them.
+    /// Returns an upper bound of the frames that a holder may be moving.
+    ///
+    /// They are on their way to lists or from them.
+    ///
+    /// The caller reads this after the lists. A holder that has left by then has put its frames where the next attempt
+    /// finds them.
     fn moving(&self, pcp: &Pcp<M>) -> u64 {
-        // ORDER: full fence. An empty list may mean that somebody holds it, who said so before; partner: the light fence in
-        // `Pcp::enter`, and that of a claim. Model: reach_freed_plain.
+        // ORDER: full fence. An empty list may mean that it is held, and its holder set its flag before; partner: the
+        // light fence in `Pcp::enter`, and that of a claim. Model: reach_freed_plain.
         self.shared.machine.fence();
         if pcp.is_held_racy() { MOVING } else { 0 }
     }
 
-    /// Frames of a zone in the places behind the lists; more than that while there may be some on the way.
+    /// Returns the cached frames of a zone that are not on per-CPU lists.
+    ///
+    /// An upper bound while some may be in motion.
     fn cached_behind(&self, zone: &Zone<M>) -> u64 {
         let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(0, u64::saturating_add);
         let pageblock_order = self.shared.frames.geometry.pageblock_order;
@@ -161,21 +177,27 @@ impl<'a, M: Machine> World<'a, M> {
         [owned, deferred].into_iter().fold(stored, u64::saturating_add)
     }
 
-    /// Every CPU.
+    /// Returns every CPU.
     fn cpus(&self) -> impl Iterator<Item = CpuId> + use<M> {
         (0..self.shared.cpus.len().min(usize::from(u16::MAX)) as u16).map(CpuId)
     }
 
-    /// Gives all that is cached of a zone back to it, but merges nothing that was left unmerged. Returns the number of frames.
+    /// Frees all cached frames of a zone to it and returns their number.
+    ///
+    /// Merges no blocks that were left unmerged.
     fn drain_zone(&self, zone: &Zone<M>, claim: Claim) -> u64 {
-        // Owned pageblocks come first, so that what the lists give back goes to the zone.
+        // Owned pageblocks come first, so that blocks from the lists are freed to the zone.
         let owned = self.drain_owned(zone);
         let listed = self.cpus().map(|cpu| self.drain_lists(cpu, zone, claim)).fold(owned, u64::saturating_add);
         listed.saturating_add(self.drain_depot(zone)).saturating_add(self.drain_deferred(zone))
     }
 
-    /// Gives all that is cached of a zone back to it, and merges it for a request of more than a page, from any context: waits for nobody, and
-    /// leaves out whatever somebody is in the middle of. All of it happens under the one lock that the caller has.
+    /// Frees all cached frames of a zone to it, from any context.
+    ///
+    /// Merges them for a request of more than a page. Never waits, and skips everything that another party is using.
+    /// All of it happens under one lock.
+    ///
+    /// Caller holds: zone lock.
     pub(crate) fn drain_nolock(&self, guard: &ZoneGuard<'_, 'a, M>, order: Order) {
         let (shared, zone) = (&self.shared, guard.zone);
         for _ in 0..=shared.frames.heads.len() {
@@ -212,17 +234,17 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Gives what was freed while a zone was locked back to it. Returns the number of frames.
+    /// Frees the deferred frees of a zone to it; returns the number of frames.
     pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
         if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx)).unwrap_or(0) }
     }
 
-    /// Gives every block in a zone's depot back to the zone. Returns the number of frames.
+    /// Frees every block in a zone's depot to the zone; returns the number of frames.
     pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> u64 {
         let mut drained = 0_u64;
         let depots = &self.pcps.depots;
         for shard in depots.of(zone).iter().filter(|shard| shard.cached_racy() != 0) {
-            // Others may go on putting in: as many as there can be, no more.
+            // Other CPUs may keep adding magazines: the loop ends after the number that exist.
             for _ in depots.magazines {
                 let more = self.pinned(|cx| {
                     depots.drain(cx, shard, |magazine, ring| {
@@ -245,13 +267,14 @@ impl<'a, M: Machine> World<'a, M> {
         drained
     }
 
-    /// Takes all of a zone's pageblocks from the CPUs that own them. Returns the number of frames that were free in them.
+    /// Takes all pageblocks of a zone from their owners; returns their number of free frames.
     pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
         self.release_owned(zone, |_, _| true, || false)
     }
 
-    /// Takes those of a zone's pageblocks from their owners that are wanted, until there is enough. Returns the number of frames that
-    /// were free in them.
+    /// Takes the wanted pageblocks of a zone from their owners, until there is enough.
+    ///
+    /// Returns the number of frames that were free in them.
     pub(crate) fn release_owned(
         &self,
         zone: &Zone<M>,
@@ -283,7 +306,9 @@ impl<'a, M: Machine> World<'a, M> {
         disowned
     }
 
-    /// Gives every block on one CPU's lists back to its zone, and the pageblocks that the CPU owns. Returns the number of frames.
+    /// Frees every block on one CPU's lists, and the pageblocks that the CPU owns.
+    ///
+    /// Returns the number of frames.
     pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
         let zones = self.zones.iter().map(|zone| {
             let owned = self.release_owned(zone, |_, owner| owner == cpu, || false);
@@ -292,8 +317,10 @@ impl<'a, M: Machine> World<'a, M> {
         zones.fold(0, u64::saturating_add)
     }
 
-    /// Gives every block on one CPU's lists of a zone back to it, or to the owner of the block's pageblock. Returns the number of frames. A
-    /// CPU that does not let go of its lists in time keeps what it has.
+    /// Frees every block on one CPU's lists of a zone; returns the number of frames.
+    ///
+    /// A block is freed to the zone, or to the owner of its pageblock. A CPU that does not leave its lists in time
+    /// keeps its blocks.
     fn drain_lists(&self, cpu: CpuId, zone: &Zone<M>, claim: Claim) -> u64 {
         if !zone.is_populated() {
             return 0;
@@ -303,8 +330,8 @@ impl<'a, M: Machine> World<'a, M> {
         if pcp.depot {
             self.shared.machine.step(Step::DrainCount);
         }
-        // Lists that somebody holds may look empty while their frames are on the way. Waiting for the end of that is enough: a claim of each
-        // other's empty lists would keep those busy who drain at the same time.
+        // Held lists may look empty while their frames are in motion. Waiting for the end of that is enough. If drains
+        // that run at once claimed each other's empty lists, they would keep each other busy.
         pcp.wait_for_holder(&self.shared.machine, claim);
         if pcp.count_racy(self.shared.frames.geometry.pageblock_order) == 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! What brings cached and deferred frames back to the free lists, and counters up to date.
+//! Brings cached and deferred frames back to the free lists, and counters up to date.
 //!
 //! Called by slow paths, by background work and by the embedder; never by a request that a list serves.
 

@@ -1,10 +1,12 @@
-//! What CPUs keep of the statistics reaches the zones, and how much they may keep.
+//! Folds the statistics that CPUs keep into the zones, and sets how much CPUs may keep.
 //!
-//! A CPU tells a zone what it counted when that is more than a threshold (`zone_stat.rs`). What is left over reaches the zone here: when
-//! the CPU goes offline, and whenever somebody refreshes, as Linux's `vmstat_update` does every second where
-//! [`World::needs_refresh`] says that there is something. A refresh also empties lists of other nodes' zones that the CPU does not use any more
-//! (`expire.rs`). All of it takes the lists of the CPU and the zone's lock for a moment, so it may come from any CPU; Linux's comes from the CPU itself.
-//! Lists whose owner does not let go of them in time are left for the next refresh.
+//! A CPU reports its counts to a zone when they exceed a threshold (`zone_stat.rs`). The remainder reaches the zone
+//! here: when the CPU goes offline, and at each refresh. Linux's `vmstat_update` refreshes every second where
+//! [`World::needs_refresh`] says that there is something to do. A refresh also empties lists of other nodes' zones that
+//! the CPU does not use any more (`expire.rs`).
+//!
+//! All of it takes the CPU's lists and the zone lock for a moment, so any CPU may run it; Linux's runs on the CPU
+//! itself. Lists whose owner does not leave them in time are left for the next refresh.
 
 use crate::pcp::expire::Round;
 use crate::pcp::pcp::{Claim, Pcp};
@@ -19,21 +21,23 @@ use crate::zonelist::world::World;
 /// What a refresh did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refreshed {
-    /// Counters of zones and nodes that the CPU had changed and not told.
+    /// Counters of zones and nodes that the CPU had changed and not reported.
     pub told: u64,
-    /// Frames that went back to other nodes' zones, from lists that were idle for long enough; and to any, that were freed while it was
+    /// Frames that were freed to zones.
+    ///
+    /// They come from idle lists of other nodes' zones, and from frees to any zone that were deferred while it was
     /// locked.
     pub drained: u64,
-    /// Lists of other nodes' zones that hold blocks and will go back if they stay idle.
+    /// Lists of other nodes' zones whose blocks will be freed if they stay idle.
     pub waiting: u64,
 }
 
 impl<M: Machine> World<'_, M> {
-    /// Tells the zones and nodes what a CPU keeps, and empties idle lists of other nodes' zones.
+    /// Reports what a CPU keeps, and empties idle lists of other nodes' zones.
     pub(crate) fn refresh(&self, cpu: CpuId) -> Refreshed {
         let mut refreshed = Refreshed { told: u64::from(self.shared.node_stats.fold(cpu)), drained: 0, waiting: 0 };
         for zone in self.zones {
-            // In this order: what is given back is counted, on the CPU that runs here.
+            // In this order: frames that are freed here are counted on the CPU that runs here.
             self.expire(cpu, zone, &mut refreshed);
             refreshed.told = refreshed.told.saturating_add(self.fold(cpu, zone));
             refreshed.drained = refreshed.drained.saturating_add(self.drain_deferred(zone));
@@ -41,7 +45,7 @@ impl<M: Machine> World<'_, M> {
         refreshed
     }
 
-    /// Tells a zone what a CPU keeps. Returns how many counters that were.
+    /// Reports to a zone what a CPU keeps; returns the number of counters.
     fn fold(&self, cpu: CpuId, zone: &Zone<M>) -> u64 {
         let kept = self.shared.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept());
         let told = kept.and_then(|diffs| {
@@ -54,7 +58,7 @@ impl<M: Machine> World<'_, M> {
         u64::from(told.unwrap_or(0))
     }
 
-    /// Empties a CPU's lists of a zone of another node if they have been idle for long enough.
+    /// Empties a CPU's lists of another node's zone if they were idle long enough.
     fn expire(&self, cpu: CpuId, zone: &Zone<M>, refreshed: &mut Refreshed) {
         let Some((pcp, traffic, holds_blocks)) = self.far_lists(cpu, zone) else { return };
         let mut drained = 0;
@@ -69,8 +73,9 @@ impl<M: Machine> World<'_, M> {
         refreshed.drained = refreshed.drained.saturating_add(drained);
     }
 
-    /// A CPU's lists of a zone of another node: what went through them, and whether they hold blocks. None of the CPU's own node, and
-    /// of a zone without memory.
+    /// Returns a CPU's lists of another node's zone, their traffic, and whether they hold blocks.
+    ///
+    /// `None` for a zone of the CPU's own node, and for a zone without memory.
     fn far_lists(&self, cpu: CpuId, zone: &Zone<M>) -> Option<(&Pcp<M>, u64, bool)> {
         let own = self.shared.cpus.get(cpu.index())?;
         let is_far = own.node != zone.node();
@@ -79,8 +84,10 @@ impl<M: Machine> World<'_, M> {
         Some((pcp, pcp.traffic_racy(pageblock_order), pcp.count_racy(pageblock_order) != 0))
     }
 
-    /// Whether a refresh has something to do or will have: a CPU keeps what zones or nodes were not told, or holds blocks of other
-    /// nodes' zones that may become idle.
+    /// Whether a refresh has something to do, or will have.
+    ///
+    /// That is so if the CPU keeps counts that zones or nodes lack, or holds blocks of other nodes' zones that may
+    /// become idle. Deferred frees of any zone count as well.
     pub(crate) fn needs_refresh(&self, cpu: CpuId) -> bool {
         let is_kept = |zone: &Zone<M>| self.shared.stats.diffs(cpu, zone.idx).is_some_and(|diffs| diffs.is_kept());
         let waits = |zone: &Zone<M>| {
@@ -91,7 +98,7 @@ impl<M: Machine> World<'_, M> {
             || self.shared.node_stats.is_kept(cpu)
     }
 
-    /// A CPU is gone: its zones take over its counters.
+    /// Moves the counters of a CPU that is gone to its zones.
     pub(crate) fn fold_offline_cpu(&self, cpu: CpuId) {
         let Some(record) = self.shared.cpus.get(cpu.index()) else { return };
         for zone in self.zones {
@@ -104,7 +111,7 @@ impl<M: Machine> World<'_, M> {
         self.refresh(cpu);
     }
 
-    /// Notes that a CPU runs, or does not any more.
+    /// Records whether a CPU runs.
     pub(crate) fn set_online(&self, cpu: CpuId, online: bool) {
         if let Some(record) = self.shared.cpus.get(cpu.index()) {
             record.offline.store(u32::from(!online), Ordering::Relaxed);
@@ -120,7 +127,9 @@ impl<M: Machine> World<'_, M> {
         self.shared.cpus.iter().filter(|record| record.offline.load(Ordering::Relaxed) == 0).count() as u64
     }
 
-    /// Sets how much CPUs may keep, by the number of CPUs that run and the sizes of the zones.
+    /// Sets how much CPUs may keep.
+    ///
+    /// Depends on the number of running CPUs and on the zones' sizes.
     pub(crate) fn refresh_thresholds(&self) {
         self.zones.iter().for_each(|zone| self.set_threshold(zone, false));
         for node in (0..self.nodes).map(|node| NodeId(node as u8)) {
@@ -135,7 +144,7 @@ impl<M: Machine> World<'_, M> {
         stat_threshold(self.cpus_online().max(1), zone.managed.load(Ordering::Relaxed), page_shift)
     }
 
-    /// The same for the zones of one node, whose memory is short or not.
+    /// Sets how much CPUs may keep for one node's zones; less if memory is short.
     pub(crate) fn set_pressure(&self, node: NodeId, is_short: bool) {
         self.zones.iter().filter(|zone| zone.node() == node).for_each(|zone| self.set_threshold(zone, is_short));
     }
@@ -144,11 +153,13 @@ impl<M: Machine> World<'_, M> {
         let (cpus, marks, usual) = (self.cpus_online().max(1), zone.stat.marks(), self.usual_threshold(zone));
         let threshold = if is_short { pressure_threshold(cpus, marks).min(usual) } else { usual };
         self.shared.stats.of_zone(zone.idx).for_each(|diffs| diffs.deltas.set_threshold(threshold));
-        // A CPU may run although somebody said that it had stopped.
+        // A CPU may run although it was reported as stopped.
         zone.stat.set_drift_mark(drift_mark(self.shared.cpus.len() as u64, threshold, marks));
     }
 
-    /// Switches the NUMA counters off, when they read as 0, or on, when they count from 0. False where the mechanisms have none.
+    /// Switches the NUMA counters on or off; returns false where the mechanisms have none.
+    ///
+    /// Switched off, they read as 0. Switched on, they count from 0.
     pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
         let (shared, stats) = (&self.shared, &self.shared.stats);
         if shared.mechanisms.numa_stat == NumaStat::Off {

@@ -1,7 +1,7 @@
-//! Requests below an address limit, in zones that the limit runs through.
+//! Serves requests below an address limit from zones that the limit cuts through.
 //!
-//! A zone that lies below the limit is served as any other. One that the limit runs through is searched block by block, after all
-//! else has failed.
+//! A zone that lies below the limit is served as any other. A zone that the limit cuts through is searched block by
+//! block, after everything else has failed.
 
 use crate::frame::frame::Part;
 use crate::policy::watermark::Rights;
@@ -15,21 +15,22 @@ use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Whether the node whose turn it is has memory for the request only in zones that the address limit runs through.
+    /// Whether the limit cuts through all usable zones of the node whose turn it is.
     pub(crate) fn is_turn_split(&self, plan: &Plan) -> bool {
         plan.below.is_some() && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
     }
 
-    /// The zones of a plan that its address limit runs through.
+    /// Returns the zones of a plan that its address limit cuts through.
     pub(crate) fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let limit = plan.below.unwrap_or(Pfn(0));
         let whole = Plan { below: None, ..*plan };
         self.zonelist(&whole).filter(move |zone| zone.span.start < limit && limit < zone.span.end)
     }
 
-    /// Takes a block below an address limit, from the zones that it runs through. Looks at the free blocks one after the
-    /// other, a stretch at a time and without the lock, and takes the first that is large enough under it. Rare (a
-    /// device's odd limit), so it may cost.
+    /// Takes a block below an address limit, from the zones that the limit cuts through.
+    ///
+    /// Looks at the free blocks one after the other, a stretch at a time and without the lock. Takes the first one that
+    /// is large enough under the lock. Such requests are rare (a device's odd limit), so the search may be expensive.
     pub(crate) fn alloc_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
         let limit = plan.below?;
         let max_order = self.max_order();
@@ -47,7 +48,9 @@ impl<'a, M: Machine> World<'a, M> {
         None
     }
 
-    /// Takes a block that begins and ends in a stretch of at most a largest block.
+    /// Takes a block that begins and ends inside a stretch.
+    ///
+    /// The stretch is at most as long as a largest block.
     pub(crate) fn alloc_within(
         &self,
         cx: CallCx<'_, 'a, M>,

@@ -1,4 +1,6 @@
-//! How much of a zone's free memory is in blocks of some order or type: a moment's view of its lists' lengths.
+//! Estimates how much of a zone's free memory is in blocks of some order or type.
+//!
+//! The numbers are a moment's view of the lengths of the zone's lists.
 
 use crate::seam::machine::Machine;
 use crate::types::migratetype::MigrateType;
@@ -7,23 +9,27 @@ use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Whether a zone has a free block of at least this order that an ordinary request may use.
+    /// Whether a zone has a free block of this order or larger for ordinary requests.
     pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
         let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
         order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
     }
 
-    /// Frames of a zone in free blocks of a pageblock or more.
+    /// Returns the frames of a zone in free blocks of a pageblock or more.
     pub(crate) fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
         self.free_in_blocks(zone, |is_whole, _| is_whole)
     }
 
-    /// Frames of a zone that a movable request may use without mixing mobilities: most requests are.
+    /// Returns the frames that a movable request may use without mixing mobilities.
+    ///
+    /// Most requests are movable.
     pub(crate) fn free_unmixed(&self, zone: &Zone<M>) -> u64 {
         self.free_in_blocks(zone, |is_whole, migratetype| is_whole || migratetype == MigrateType::Movable)
     }
 
-    /// Frames of a zone in free blocks of some kinds: of a pageblock or more or not, and by their type.
+    /// Returns the frames of a zone in the free blocks that `counts` accepts.
+    ///
+    /// Its arguments are whether a block is a pageblock or more, and the block's type.
     pub(crate) fn free_in_blocks(&self, zone: &Zone<M>, counts: impl Fn(bool, MigrateType) -> bool) -> u64 {
         let geometry = &self.shared.frames.geometry;
         let of = |order: Order| {

@@ -1,4 +1,4 @@
-//! A block that was taken becomes the request's: its head says "allocated", and counters say where it came from.
+//! Hands out a block: its head becomes "allocated", and counters record where it came from.
 
 use crate::frame::head::Head;
 use crate::policy::watermark::Rights;
@@ -13,7 +13,7 @@ use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// The first zone of a plan that has memory; `or` if none does.
+    /// Returns the first zone of a plan that has memory; `or` if none does.
     #[cold]
     pub(crate) fn first_with_memory<'z>(&'z self, plan: &Plan, or: &'z Zone<M>) -> &'z Zone<M> {
         self.zonelist(plan).find(|zone| zone.has_memory()).unwrap_or(or)
@@ -33,12 +33,14 @@ impl<'a, M: Machine> World<'a, M> {
         let movable = plan.migratetype == MigrateType::Movable;
         self.shared.frames.set_head(frame, Head::allocated(plan.order, movable));
         let is_miss = zone.node() != preferred.node();
-        // A zone whose memory is all offline was preferred by nobody.
+        // No request preferred a zone whose memory is all offline.
         let preferred = if is_miss && !preferred.has_memory() { self.first_with_memory(plan, zone) } else { preferred };
         self.pcps.count_numa(cx, ServedFrom { zone, preferred }, plan.turn, counted);
     }
 
-    /// Hands out a block that was taken from a zone under its lock, past the per-CPU lists. The lock is held.
+    /// Hands out a block that was taken from a zone, bypassing the per-CPU lists.
+    ///
+    /// Caller holds: the lock of that zone.
     pub(crate) fn hand_out_aside(
         &self,
         cx: CallCx<'_, 'a, M>,
@@ -57,7 +59,9 @@ impl<'a, M: Machine> World<'a, M> {
         zone.may_take_racy(&self.shared, plan.order, plan.highest, rights)
     }
 
-    /// Wakes background reclaim if a zone's marks were raised and nobody did so yet. No lock is held.
+    /// Wakes background reclaim if a zone's marks were raised and no caller did so yet.
+    ///
+    /// Context: no lock held.
     pub(crate) fn wake_boosted(&self, zone: &Zone<M>) {
         if zone.stat.take_note() {
             self.shared.events.count(GlobalEvent::KswapdWake);
@@ -65,7 +69,11 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
+    /// Counts frames that were taken by place.
+    ///
+    /// No request preferred a zone for them.
+    ///
+    /// Context: interrupts off.
     pub(crate) fn count_range(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.aside.count(ZoneEvent::AllocFrames, frames);

@@ -1,6 +1,6 @@
-//! Which zone a request goes to next: policies, zonelists, watermarks, and the NUMA statistics of the choice.
+//! Chooses the zone for a request: policies, zonelists, watermarks, and the NUMA statistics of the choice.
 //!
-//! `World` is everything of one allocator. Whatever needs several zones at once is here or above.
+//! [`world::World`] is everything of one allocator. Code that needs several zones at once is here or in a higher layer.
 
 pub(crate) mod slow_free;
 pub(crate) mod zonelist;

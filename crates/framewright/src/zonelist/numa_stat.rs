@@ -1,17 +1,19 @@
-//! NUMA statistics: which node an allocation was meant for, which it came from, and on which node the CPU is.
+//! NUMA statistics: the node that an allocation preferred, the node that served it, and the node of the CPU.
 //!
-//! What is done at an allocation, in a zone of the node that was meant, to a CPU of that node:
+//! This is counted for an allocation by a CPU from a zone of its own node, when the request preferred that node:
 //!
 //! | `numa-stat` | counted | where |
 //! |---|---|---|
-//! | `derived` | nothing | hits and local successes are what is left of the list's own count of allocations |
+//! | `derived` | nothing | hits and local successes are derived from the list's own count of allocations |
 //! | `events` | hit, local | in the CPU's record of the zone, two plain additions |
-//! | `s8`, `s16`, `u16` | hit, local | in what the CPU keeps (`crate::Diffs`); every so often in the zone and the sum of all zones |
+//! | `s8`, `s16`, `u16` | hit, local | in the CPU's [`ZoneDiffs`]; at times in the zone and in the sum of all zones |
 //! | `off` | nothing | |
 //!
-//! Readers add up what CPUs have, except where the mechanisms say that they see only what the zone was told. Switching the counters
-//! off and on ([`crate::Allocator::set_numa_stat`]) makes all of them start at 0, without a write to what CPUs own: what they
-//! had counted by then is noted, and taken off.
+//! Readers add up the counts of all CPUs, unless the mechanisms say that readers see only the counts reported to the
+//! zone.
+//!
+//! Switching the counters off and on ([`crate::Allocator::set_numa_stat`]) makes all of them start at 0. It writes
+//! nothing that a CPU owns: the counts so far are recorded and subtracted.
 
 use crate::pcp::lists::{PcpGuard, Pcps};
 use crate::pcp::pcp::Pcp;
@@ -23,16 +25,16 @@ use crate::stat::zone_diffs::ZoneDiffs;
 use crate::types::units::{CpuId, NodeId, Order};
 use crate::zone::zone::Zone;
 
-/// Values of the NUMA counters in their order.
+/// Values of the NUMA counters, in the order of [`NumaItem::ALL`].
 pub(crate) type Numa = [u64; NumaItem::COUNT];
 
-/// The zone that serves a request, and the one that the request preferred.
+/// The zone that serves a request, and the zone that the request preferred.
 pub(crate) struct ServedFrom<'z, M: Machine> {
     pub(crate) zone: &'z Zone<M>,
     pub(crate) preferred: &'z Zone<M>,
 }
 
-// Not derived: that would ask for `M: Copy`.
+// Not derived: a derived impl would require `M: Copy`.
 impl<M: Machine> Clone for ServedFrom<'_, M> {
     fn clone(&self) -> Self {
         *self
@@ -51,18 +53,25 @@ impl<M: Machine> ServedFrom<'_, M> {
 /// The words in which a CPU counts what it does in a zone.
 pub(crate) struct Counted<'e, M: Machine> {
     pub(crate) events: &'e ZoneEvents<M>,
-    /// Whether these are the counts of lists that the CPU holds. Otherwise they are written with interrupts off.
+    /// Whether these are the counts of lists that the CPU holds.
+    ///
+    /// If not, they are written with interrupts off.
     pub(crate) holds_lists: bool,
 }
 
 impl<'e, M: Machine> Counted<'e, M> {
-    /// The counts of what a CPU does past its lists. Context: interrupts off.
+    /// Returns the counts of what a CPU does without its lists.
+    ///
+    /// Context: interrupts off.
     pub(crate) fn aside(pcp: &'e Pcp<M>) -> Self {
         Counted { events: &pcp.aside, holds_lists: false }
     }
 }
 
-/// What an allocation counts as, by somebody near a node, from a zone when another was preferred and it was some node's turn.
+/// Returns the counters to which an allocation adds.
+///
+/// `near` is the node of the caller. `from` names the zone that served and the preferred one. `turn` is the node whose
+/// turn it was.
 fn items<M: Machine>(near: NodeId, from: ServedFrom<'_, M>, turn: Option<NodeId>) -> [Option<NumaItem>; 3] {
     let zone = from.zone;
     [
@@ -73,12 +82,14 @@ fn items<M: Machine>(near: NodeId, from: ServedFrom<'_, M>, turn: Option<NodeId>
 }
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
-    /// Where the CPU counts whose lists these are.
+    /// Returns the words in which the CPU of these lists counts.
     pub(crate) fn counted(&self) -> Counted<'_, M> {
         Counted { events: &self.pcp.events, holds_lists: true }
     }
 
-    /// Moves this CPU's counts to the zone; the CPU is offline. `foreign` says whether it is of another node.
+    /// Adds the counts of this CPU, which is offline, to the zone.
+    ///
+    /// `foreign`: the CPU is of another node.
     pub(crate) fn fold_events(&self, foreign: bool) {
         let shared = self.cx.shared;
         let count = |event| self.pcp.event_racy(event, shared.frames.geometry.pageblock_order);
@@ -86,14 +97,15 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
         }
         for event in ZoneEvent::ALL {
-            // Not by changing what the owner counts, who may be at it: what the zone has now is noted, and taken off when read.
+            // The owner may still be counting, so its counts are not changed. The amount that the zone has taken over
+            // is recorded, and subtracted when they are read.
             let count = count(event);
             self.zone.events.add(event, count);
             self.pcp.folded.count(event, count);
         }
     }
 
-    /// Tells the zone what the CPU keeps of its NUMA counters. Returns how many there were.
+    /// Reports to the zone what the CPU keeps of its NUMA counters; returns their number.
     pub(crate) fn fold_numa(&self, diffs: &ZoneDiffs<M>) -> u32 {
         self.cx.shared.stats.fold_numa(&self.zone.stat, diffs)
     }
@@ -141,7 +153,9 @@ impl<M: Machine> Pcps<'_, M> {
         }
     }
 
-    /// Counts an allocation by whoever is near a node, in words that all CPUs share: one's own may be in the middle of a change.
+    /// Counts an allocation by a caller near a node, in words that all CPUs share.
+    ///
+    /// The caller's own words may be in the middle of a change.
     pub(crate) fn count_shared(
         &self,
         shared: &Shared<'_, M>,
@@ -154,7 +168,7 @@ impl<M: Machine> Pcps<'_, M> {
         zone.events.add(ZoneEvent::Allocs, 1);
         zone.events.add(ZoneEvent::AllocFrames, order.frames());
         let (kind, stats) = (shared.mechanisms.numa_stat, &shared.stats);
-        // What others derive has to be counted here: these allocations are no CPU's.
+        // Items that are derived elsewhere are counted here: these allocations belong to no CPU.
         let is_counted = |item: &NumaItem| match kind {
             NumaStat::Off => false,
             NumaStat::Derived => !matches!(item, NumaItem::Hit | NumaItem::Local),
@@ -170,20 +184,22 @@ impl<M: Machine> Pcps<'_, M> {
         }
     }
 
-    /// A zone's counter, summed over all CPUs. Exact at a quiescent point.
+    /// Returns a zone's counter, summed over all CPUs.
+    ///
+    /// Exact at a quiescent point.
     pub(crate) fn event_racy(&self, shared: &Shared<'_, M>, zone: &Zone<M>, event: ZoneEvent) -> u64 {
         let order = shared.frames.geometry.pageblock_order;
         self.sum(shared, zone, zone.events.get(event), |_, pcp| pcp.event_racy(event, order))
     }
 
-    /// The sum over all CPUs of what `count` says of each.
+    /// Returns `start` plus the sum of `count` over all CPUs.
     fn sum(&self, shared: &Shared<'_, M>, zone: &Zone<M>, start: u64, count: impl Fn(usize, &Pcp<M>) -> u64) -> u64 {
         let records =
             (0..shared.cpus.len()).filter_map(|cpu| Some((cpu, self.record(CpuId(cpu as u16), zone.idx.index())?)));
         records.fold(start, |sum, (cpu, pcp)| sum.wrapping_add(count(cpu, pcp)))
     }
 
-    /// A zone's NUMA counters since boot, whether they were switched off in between or not.
+    /// Returns a zone's NUMA counters since boot, including times when they were switched off.
     pub(crate) fn numa_ever(&self, shared: &Shared<'_, M>, zone: &Zone<M>) -> Numa {
         let event = |event| self.event_racy(shared, zone, event);
         match shared.mechanisms.numa_stat {
@@ -194,7 +210,7 @@ impl<M: Machine> Pcps<'_, M> {
                 let [foreign, interleave] = [ZoneEvent::NumaForeign, ZoneEvent::NumaInterleave].map(event);
                 let order = shared.frames.geometry.pageblock_order;
                 let is_far = |cpu: usize| shared.cpus.get(cpu).is_some_and(|cpu| cpu.node != zone.node());
-                // Of a CPU of another node all allocations; of those that are gone, what was noted.
+                // All allocations of CPUs of other nodes; for CPUs that are gone, the recorded number.
                 let other = self.sum(shared, zone, zone.events.get(ZoneEvent::NumaOther), |cpu, pcp| {
                     if is_far(cpu) { pcp.event_racy(ZoneEvent::Allocs, order) } else { 0 }
                 });
@@ -207,7 +223,7 @@ impl<M: Machine> Pcps<'_, M> {
         }
     }
 
-    /// A zone's NUMA counters as readers get them.
+    /// Returns a zone's NUMA counters as readers see them.
     pub(crate) fn numa_of(&self, shared: &Shared<'_, M>, zone: &Zone<M>) -> Numa {
         if !shared.stats.is_counting() {
             return Numa::default();
@@ -223,7 +239,9 @@ impl<M: Machine> Pcps<'_, M> {
     }
 }
 
-/// The sums of all zones' NUMA counters as they were told, without what CPUs keep; none where nobody is told.
+/// Returns the reported sums of all zones' NUMA counters, without what CPUs keep.
+///
+/// `None` where counts are not reported.
 pub(crate) fn numa_told<M: Machine>(shared: &Shared<'_, M>) -> Option<Numa> {
     let stats = &shared.stats;
     let sum = |item| Some(since(stats.numa(item)?.load(Ordering::Relaxed), stats.numa_since(item)?));
@@ -231,7 +249,9 @@ pub(crate) fn numa_told<M: Machine>(shared: &Shared<'_, M>) -> Option<Numa> {
     shared.mechanisms.numa_stat.has_differentials().then(sums)
 }
 
-/// What was counted since the counters were switched on. What CPUs tell late may make it negative for a moment.
+/// Returns what was counted since the counters were switched on.
+///
+/// Late reports of CPUs may make the difference negative for a moment; it then reads as 0.
 fn since<M: Word<u64>>(ever: u64, start: &M) -> u64 {
     let count = ever.wrapping_sub(start.load(Ordering::Relaxed));
     if (count as i64) < 0 { 0 } else { count }

@@ -1,8 +1,11 @@
-//! What a request may have: its flags, policy and address limit, read once.
+//! Plans a request: reads its flags, policy and address limit once.
 //!
-//! A request has a preferred node. Zones are tried node by node, nearest first, and within a node from the highest kind that the
-//! request may use down to DMA, so that scarce low memory is used last. `__GFP_THISNODE` stops after the first node, a policy
-//! may leave nodes out, and an address limit leaves out zones above it (`address_limit.rs`).
+//! A request has a preferred node. Zones are tried node by node, nearest first. Within a node, the highest kind that
+//! the request may use comes first and DMA last. So scarce low memory is used last.
+//!
+//! - `__GFP_THISNODE` stops after the first node.
+//! - A policy may leave nodes out.
+//! - An address limit leaves out zones above it (`address_limit.rs`).
 
 use crate::buddy::fallback::Want;
 use crate::policy::watermark::{Mark, Rights};
@@ -28,12 +31,12 @@ pub(crate) struct Plan {
     pub(crate) start: NodeId,
     pub(crate) allowed: NodeSet,
     pub(crate) below: Option<Pfn>,
-    /// The node whose turn it is, of an interleaved sequence that has one.
+    /// The node whose turn it is, for an interleaved policy that has one.
     pub(crate) turn: Option<NodeId>,
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// What a request wants of a zone's lists.
+    /// Returns what a request wants of a zone's lists.
     pub(crate) fn want(&self, plan: &Plan, rights: Rights) -> Want {
         let Plan { order, migratetype, gfp, .. } = *plan;
         let Shared { mechanisms, frames, .. } = &self.shared;
@@ -45,7 +48,9 @@ impl<'a, M: Machine> World<'a, M> {
         Want { order, migratetype, cma: rights.cma, least, wakes: gfp.contains(__GFP_KSWAPD_RECLAIM) }
     }
 
-    /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
+    /// Reads a request's policy on the running CPU.
+    ///
+    /// Counts the turn of an interleaved policy.
     pub(crate) fn plan(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Plan {
         let turn = match request.policy {
             Policy::Interleave(_) => {
@@ -58,7 +63,9 @@ impl<'a, M: Machine> World<'a, M> {
         self.plan_from(cx.node, turn, request)
     }
 
-    /// Reads a request's policy for somebody near this node. `turn`: which of its nodes an interleaved one prefers.
+    /// Reads a request's policy for a caller near this node.
+    ///
+    /// `turn` selects the node that an interleaved policy prefers.
     pub(crate) fn plan_from(&self, near: NodeId, turn: u32, request: &Request) -> Plan {
         let only_here = request.gfp.contains(__GFP_THISNODE);
         let turn = match request.policy {
@@ -67,7 +74,7 @@ impl<'a, M: Machine> World<'a, M> {
         };
         let (start, allowed) = match request.policy {
             Policy::Prefer(node) => (node, NodeSet::ALL),
-            // The one node of a strict request: of those of the set that could serve it the nearest.
+            // The one node of a strict request: the nearest node of the set that could serve it.
             Policy::Bind(nodes) if only_here => (near, self.nearest(near, nodes.only_with(self.nodes_for(request)))),
             Policy::Bind(nodes) => (near, nodes),
             Policy::Local | Policy::Interleave(_) => (turn.unwrap_or(near), NodeSet::ALL),
@@ -85,7 +92,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// The nodes with memory in a zone that a request may use, as far as its flags and its address limit go.
+    /// Returns the nodes with memory in a zone that a request may use.
+    ///
+    /// Only its flags and its address limit are considered.
     pub(crate) fn nodes_for(&self, request: &Request) -> NodeSet {
         let highest = request.gfp.highest_zone();
         match request.below {
@@ -94,13 +103,13 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// The set with the nearest of some nodes alone.
+    /// Returns the set that holds only the nearest of some nodes.
     pub(crate) fn nearest(&self, node: NodeId, among: NodeSet) -> NodeSet {
         let nearest = self.zones_from(node).map(Zone::node).find(|&near| among.contains(near));
         nearest.map_or(NodeSet::default(), NodeSet::only)
     }
 
-    /// The zones with memory, nearest to `node` first.
+    /// Returns the zones with memory, nearest to `node` first.
     pub(crate) fn zones_from(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let zones = self.zones;
         let start = node.index().saturating_mul(zones.len());
@@ -108,7 +117,9 @@ impl<'a, M: Machine> World<'a, M> {
         list.iter().map_while(move |idx| zones.get(idx.index()))
     }
 
-    /// The zones that a plan may use, in the order they are tried: none of which has a frame at or above its address limit.
+    /// Returns the zones that a plan may use, in the order of trial.
+    ///
+    /// None of them has a frame at or above the plan's address limit.
     pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let Plan { highest, allowed, below, start, .. } = *plan;
         self.zones_from(start).filter(move |zone| {
@@ -118,12 +129,14 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
-/// Whether what is taken comes from the high-atomic reserve first, or adds to it.
+/// Whether a request takes from the high-atomic reserve first, or adds to it.
 pub(crate) fn keeps_reserve(plan: &Plan, rights: Rights) -> bool {
     rights.highatomic && plan.order.0 != 0
 }
 
-/// What a request may do beyond the ordinary, at first: leave the low mark untouched and mix no mobilities.
+/// Returns the rights of a request's first attempt.
+///
+/// It keeps above the low mark and mixes no mobilities.
 pub(crate) fn first_rights(plan: &Plan) -> Rights {
     Rights {
         mark: Mark::Low,
@@ -138,21 +151,27 @@ pub(crate) fn first_rights(plan: &Plan) -> Rights {
     }
 }
 
-/// Rights of a request that found nothing above the low mark.
+/// Returns the rights of a request that found nothing above the low mark.
 pub(crate) fn slow_rights(plan: &Plan, may_wait: bool) -> Rights {
     let may_use = !plan.gfp.contains(__GFP_NOMEMALLOC);
     let harder = plan.gfp.contains(__GFP_ATOMIC) && may_use;
-    // A single frame that is not there now would be missed; a request for several frames has to say that it is urgent.
+    // A request for a single frame that may not wait would fail without the reserve. A request for several frames has
+    // to say that it is urgent.
     let highatomic = if plan.order.0 == 0 { !may_wait && may_use } else { harder };
     Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder, highatomic, ..first_rights(plan) }
 }
 
-/// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
+/// Whether the request may go below every mark.
+///
+/// A caller that frees memory must not be denied memory because memory is short.
 pub(crate) fn may_use_reserves(plan: &Plan) -> bool {
     plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
 }
 
-/// Whether whoever asks has another way: it wants several pages, but not so much that anything is tried twice. (Sockets, packets and slabs then take single pages.)
+/// Whether the caller has an alternative to this request.
+///
+/// True for a request for several pages that does not want anything to be tried twice. (Sockets, packets and slabs then
+/// take single pages.)
 pub(crate) fn is_optional(plan: &Plan) -> bool {
     plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }

@@ -1,6 +1,6 @@
-//! Freed memory is filled, and checked before it is allocated again, where the mechanisms say `hardened`.
+//! Fills freed memory and checks it before the next allocation, where the mechanisms say `hardened`.
 //!
-//! A block that was written to after it was freed is put into quarantine: it is never allocated again.
+//! A block that was written to after it was freed is quarantined: it is never allocated again.
 
 use crate::frame::head::Head;
 use crate::policy::mechanisms::Hardened;
@@ -11,7 +11,9 @@ use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Takes a block from whoever frees it, for good, and fills its memory.
+    /// Claims a block from the caller that frees it, and fills its memory.
+    ///
+    /// Returns false if the block is not allocated any more.
     pub(crate) fn claim_freed(&self, frame: Frame, order: Order) -> bool {
         let claimed = self.shared.frames.claim_head(frame, order);
         if claimed {
@@ -29,7 +31,9 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Whether nobody wrote to an allocated block of ours since it was freed. One that somebody wrote to is put aside.
+    /// Whether an allocated block was not written to since it was freed.
+    ///
+    /// A block that was written to is quarantined. The caller must own the block.
     pub(crate) fn is_intact(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
         let Shared { machine, frames, mechanisms, .. } = &self.shared;
         let is_intact = mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), order);
@@ -39,7 +43,7 @@ impl<'a, M: Machine> World<'a, M> {
         is_intact
     }
 
-    /// Puts an allocated block of ours into quarantine.
+    /// Quarantines an allocated block that the caller owns.
     pub(crate) fn quarantine(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) {
         let frames = &self.shared.frames;
         let Some(zone) = self.zone_of(frame) else { return };

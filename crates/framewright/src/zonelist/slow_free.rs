@@ -1,4 +1,4 @@
-//! The slow path of a free: onto the running CPU's list, or past it to the zone.
+//! The slow path of a free: to the running CPU's list, or else to the zone.
 
 use core::cell::Cell;
 
@@ -14,8 +14,10 @@ use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
-    /// between. `exact`: that is seen in any case, and not only where it costs nothing.
+    /// Frees a block that was found to be allocated with this order.
+    ///
+    /// Returns false if it is not allocated any more, because another CPU freed it in between. `exact`: detect that in
+    /// any case, not only where it costs nothing.
     pub(crate) fn free_slow(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order, exact: bool) -> bool {
         let frames = &self.shared.frames;
         let pageblock = frames.pageblock(frame);
@@ -40,7 +42,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let given = Cell::new(false);
         free_one(cx, zone, Block::new(frame, order), &|_| {
-            // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
+            // A double free cannot pass: for blocks that no per-CPU list keeps the check is exact.
             if hardened == Hardened::Off && !frames.claim_head(frame, order) {
                 return false;
             }

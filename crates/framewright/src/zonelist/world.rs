@@ -13,11 +13,11 @@ pub(crate) struct World<'a, M: Machine> {
     pub(crate) shared: Shared<'a, M>,
     pub(crate) zones: &'a [Zone<M>],
     pub(crate) pcps: Pcps<'a, M>,
-    /// For each node, the zones with memory in the order they are tried from there.
+    /// For each node, the zones with memory in the order of trial from there.
     pub(crate) zonelists: &'a [ZoneIdx],
     pub(crate) nodes: usize,
     pub(crate) node_states: NodeStates<M>,
-    /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
+    /// Frames to keep free in all zones, and the gap between marks; see `Config`.
     pub(crate) min_free_frames: u64,
     pub(crate) scale: u64,
     /// Names of the embedder's counters, of zones and of nodes.
@@ -30,13 +30,16 @@ impl<'a, M: Machine> World<'a, M> {
         self.zones.iter().filter(move |zone| zone.node() == node && zone.is_populated())
     }
 
-    /// Pins the caller to its CPU and runs `operation` there; none if the machine names a CPU that does not exist, or if the call
-    /// comes in the middle of a section under a lock of its own.
+    /// Pins the caller to its CPU and runs `operation` there.
+    ///
+    /// `None` if the machine names a CPU that does not exist, or if the call interrupted a locked section of the core.
     pub(crate) fn pinned<T>(&self, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
         self.pinned_by(self.shared.machine.pin(), operation)
     }
 
-    /// Like [`World::pinned`]; none as well if the caller would have to wait for a CPU's holder.
+    /// Like [`World::pinned`], but never waits for a CPU's holder.
+    ///
+    /// `None` as well if it would have to wait.
     pub(crate) fn pinned_now<T>(&self, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
         self.pinned_by(self.shared.machine.pin_now(), operation)
     }
@@ -47,11 +50,12 @@ impl<'a, M: Machine> World<'a, M> {
         Some(operation(CallCx { shared: &self.shared, cpu, node: pin.node(), own }))
     }
 
-    /// The CPU of a caller that must not wait for one, to be held until its call ends: all pins below are that one again, so
-    /// no step of the call waits either. None where pins never wait.
+    /// Pins a caller that must not wait, until its call ends.
+    ///
+    /// All nested pins are this pin again, so no step of the call waits either. `None` where pins never wait.
     ///
     /// # Errors
-    /// [`Busy`]: no CPU is to be had at once.
+    /// [`Busy`]: no CPU is available at once.
     pub(crate) fn hold_now(&self) -> Result<Option<M::Pin<'_>>, Busy> {
         let pin = M::SLEEPS_PINNED.then(|| self.shared.machine.pin_now());
         if pin.as_ref().is_some_and(Pinned::is_busy) { Err(Busy) } else { Ok(pin) }
@@ -61,12 +65,14 @@ impl<'a, M: Machine> World<'a, M> {
         self.zones.get(idx.index())
     }
 
-    /// The zone that a frame belongs to.
+    /// Returns the zone that a frame belongs to.
     pub(crate) fn zone_of(&self, frame: Frame) -> Option<&'a Zone<M>> {
         self.zone(self.shared.frames.pageblock(frame).zone()?)
     }
 
-    /// What a frame is part of while nobody takes its zone's memory away or brings it back.
+    /// Returns what a frame is part of.
+    ///
+    /// Takes the zone lock, so that the zone's memory neither comes nor goes meanwhile.
     pub(crate) fn look_locked(&self, frame: Frame) -> Part {
         let looked = self.pinned(|cx| {
             let _guard = self.zone_of(frame).map(|zone| zone.lock(cx));

@@ -1,8 +1,11 @@
-//! The walk along the zonelist: one try to serve a request, zone after zone (Linux: `get_page_from_freelist`).
+//! Walks the zonelist: one attempt to serve a request, zone after zone (Linux: `get_page_from_freelist`).
 //!
-//! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
-//! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without. Where it is
-//! enforced, every pass does so, other nodes included, until the slow path gives it up (`slowpath.rs`).
+//! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock. It prefers a
+//! lower zone of the *same* node. Locality takes precedence: before the walk would leave the node, it starts again
+//! without `nofragment`.
+//!
+//! Where `nofragment` is enforced, every pass applies it, other nodes included, until the slow path gives it up
+//! (`slowpath.rs`).
 
 use crate::buddy::fallback::Mode;
 use crate::pcp::ring::RingId;
@@ -23,7 +26,9 @@ impl<'a, M: Machine> World<'a, M> {
         result.or_else(|why| self.alloc_below(plan, rights).ok_or(why))
     }
 
-    /// Takes a block to which nobody wrote since it was freed. Others are put aside.
+    /// Takes a block that was not written to since it was freed.
+    ///
+    /// Blocks that were written to are quarantined.
     pub(crate) fn alloc_intact(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         loop {
             let frame = self.alloc_from_zonelist(cx, plan, rights)?;
@@ -33,12 +38,14 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
-    /// through are left to [`World::alloc_below`].
+    /// Tries every zone of the plan once and returns a block whose head says "allocated".
+    ///
+    /// Zones that an address limit cuts through are left to [`World::alloc_below`].
     pub(crate) fn alloc_from_zonelist(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         match self.zonelist(plan).next() {
             Some(preferred) => {
-                // A block on a list is served though the zone has none of that order, as long as it has free memory.
+                // A listed block is served even if the zone has none of that order, as long as the zone has free
+                // memory.
                 let usable = self.shared.mechanisms.pcp_mark == PcpMark::EveryRequest
                     && preferred.may_take_racy(&self.shared, Order(0), plan.highest, rights);
                 let stocked = if usable { self.alloc_cached_of(cx, preferred, preferred, plan, rights) } else { None };
@@ -49,8 +56,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Takes a block from one zone that has left its free memory already: from this CPU's list or the depot. (A request for
-    /// which a reserve is kept goes the long way.)
+    /// Takes a block from this CPU's list or the depot of one zone.
+    ///
+    /// Such a block has left the zone's free memory already. A request that keeps a reserve returns `None` and is
+    /// served from the zone instead.
     fn alloc_cached_of(
         &self,
         cx: CallCx<'_, 'a, M>,
@@ -73,7 +82,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn walk(&self, cx: CallCx<'_, 'a, M>, preferred: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let mut zones = self.zonelist(plan);
         let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
-        // Whether this is given up when the walk would leave the node, or found nothing.
+        // Not enforced: given up when the walk would leave the node, or found nothing.
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let mut zone = zones.next();
         let mut why = Why::Watermark;
@@ -93,13 +102,13 @@ impl<'a, M: Machine> World<'a, M> {
                     if let Some(frame) = taken {
                         return Ok(frame);
                     }
-                    // For a single frame there is no block too small: what is left is not for this request.
+                    // No block is too small for a single frame: what is left is not for this request.
                     why = if plan.order.0 == 0 { Why::Watermark } else { Why::Fragmented };
                 }
                 Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
                 Some(_) => {}
                 None if rights.nofragment && !enforced => {
-                    // Once more from the start, mixing allowed.
+                    // The walk starts again, with mixing allowed.
                     rights.nofragment = false;
                     zones = self.zonelist(plan);
                 }
@@ -109,8 +118,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Whether mobilities are kept apart in this pass. In the first pass where trying a lower zone of the node first is worth it:
-    /// not in favour of the tiny DMA zone.
+    /// Whether mobilities are kept apart in this pass.
+    ///
+    /// In the first pass they are, if it is worthwhile to try a lower zone of the node first. The tiny DMA zone is not
+    /// worth it.
     pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
         let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
         match self.shared.mechanisms.nofragment {
@@ -122,12 +133,14 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Whether the zone has free memory above its mark, if in too small blocks.
+    /// Whether the zone has free memory above its mark, in blocks of any size.
     fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
         plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, rights)
     }
 
-    /// Takes a block from one zone: through the per-CPU list where there is one, else under the zone lock.
+    /// Takes a block from one zone.
+    ///
+    /// Uses the per-CPU list if there is one, else the zone lock.
     fn alloc_from_zone(
         &self,
         cx: CallCx<'_, 'a, M>,
