@@ -4,8 +4,8 @@
 //! needs of its surroundings comes in through [`machine::Machine`]; the memory of its descriptors is handed in by the
 //! caller ([`Parts`]).
 //!
-//! The folders below stand in the order of a call: each uses only what stands below it, and within a folder each file only what
-//! its `mod.rs` declares below it (`ci/layers.sh` checks both).
+//! The folders below stand in the order of a call: each uses only what stands below it, and within a folder each file
+//! only what its `mod.rs` declares below it. `ci/layers.sh` checks both.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | a thread | everything: [`Allocator`] |
 //! | an interrupt of a thread | calls that neither wait for another CPU nor reclaim or move memory: [`Interrupt`] |
-//! | an interrupt of an interrupt, an interrupt of a section with interrupts off (an NMI), or an unknown context | calls that never wait: [`AnyContext`] |
+//! | any, such as an interrupt of an interrupt or an NMI | calls that never wait: [`AnyContext`] |
 //!
 //! An embedder passes the type to the code that runs there, and the compiler checks the calls. Code that holds the
 //! [`Allocator`] itself is checked at run time. In an interrupt, calls that wait, reclaim or move memory fail with
-//! [`AllocError::InInterrupt`]. In the third row [`crate::Machine::pin`] must name no CPU; then every call fails but
-//! [`Allocator::alloc_nolock`] and [`Allocator::free_nolock`]. The check costs the fast path nothing: a CPU that does
-//! not exist has no lists.
+//! [`AllocError::InInterrupt`]. In an interrupt of an interrupt, or of a section with interrupts off,
+//! [`crate::Machine::pin`] must name no CPU; then every call fails but [`Allocator::alloc_nolock`] and
+//! [`Allocator::free_nolock`]. The check costs the fast path nothing: a CPU that does not exist has no lists.
 
 use crate::api::allocator::Allocator;
 use crate::api::bulk::BulkFree;

@@ -5,24 +5,30 @@
 //! copy is a working allocator once it is thawed there too. Blocks that callers on other CPUs own stay allocated in the
 //! copy, although these callers do not exist there.
 //!
-//! At such a moment a block that is part of nothing, because some CPU is moving it, is one of these:
+//! # Blocks on the move
 //!
-//! | where the block is | which CPU has it | what excludes that CPU | in the copy |
-//! |---|---|---|---|
-//! | between free lists: merged, split, repaired, of another type | a holder of the zone lock, exclusive or shared | the zone lock | |
-//! | off its free list, and not yet marked as allocated or withheld | a holder of the zone lock, until it writes the head or the state | the zone lock | |
-//! | one of the parts that a block is cut, split or joined to | the block's owner, with the zone lock | the zone lock | |
-//! | a run cut off a list, or a block to be split into a ring | the CPU that refills that ring | the claim of its lists | |
-//! | between a ring, its spare magazine and the depot; in a batch that overflows or is drained | the lists' owner, or a claimer | the claim of these lists | |
-//! | among bits of an owned pageblock that were taken or are not set yet | a CPU that refills, or that frees to the owner | the claim of its lists, or the zone lock | |
-//! | in a magazine on no stack | a CPU that drains a depot | `Shard::away`: waits until the drain ends | |
-//! | taken from the top of a ring, or put just above it, its head saying "per-CPU" | the lists' owner, in the fast path | nothing | `settle` puts it into the ring |
-//! | no block: the top of an empty ring is one too low | the lists' owner, in the fast path | nothing | `settle` raises the top |
-//! | on a zone's list of deferred frees | no CPU: the next holder of the zone lock frees it | | |
-//! | marked as being freed, and not on that list yet | a CPU that frees from any context | nothing | stays allocated, without an owner |
-//! | being filled while it is freed (`hardened`) | its last owner | nothing | stays allocated |
-//! | in an isolated pageblock, or taken from one | a CPU that takes a range | nothing | the pageblocks get their types back; frames that were taken stay allocated |
-//! | refused by a damaged list (`free_path.rs::free_concurrent`) | a CPU that frees, between two locks | nothing | lost; `validate` reports it |
+//! At such a moment some CPU may be moving a block, which is then part of nothing. A lock or a claim excludes these
+//! cases:
+//!
+//! - *The zone lock*: a block between free lists (merged, split, repaired, of another type); a block off its free list
+//!   that is not yet marked as allocated or withheld; a part of a block that its owner cuts, splits or joins.
+//! - *The claim of the lists*: a run cut off a list, or a block to be split into a ring, by the CPU that refills that
+//!   ring; a block between a ring, its spare magazine and the depot; a block in a batch that overflows or is drained.
+//! - *Either*: bits of an owned pageblock that were taken or are not set yet, by a CPU that refills or that frees to
+//!   the owner.
+//! - *`Shard::away`*, which is waited for: a magazine on no stack, while a CPU drains a depot.
+//!
+//! Nothing excludes these cases:
+//!
+//! | the block, or the state | the CPU at work | in the copy |
+//! |---|---|---|
+//! | just taken from, or put on, the top of a ring | the owner, in the fast path | `settle` puts it into the ring |
+//! | the top of an empty ring is one too low | the owner, in the fast path | `settle` raises it |
+//! | on a zone's list of deferred frees | none: the next lock holder frees it | the same |
+//! | marked as being freed, and not on that list yet | one that frees from any context | allocated, without an owner |
+//! | being filled while it is freed (`hardened`) | its last owner | allocated |
+//! | in an isolated pageblock, or taken from one | one that takes a range | types restored, frames allocated |
+//! | refused by a damaged list (`free_concurrent`) | one that frees, between two locks | lost; `validate` reports it |
 //!
 //! An owner in the fast path sets no flag, and may be anywhere between its two or three stores. In the original it goes
 //! on. In the copy it does not exist, and its last stores may be missing: a store reaches the copy only with all those

@@ -1,7 +1,7 @@
 //! The public calls: what an embedder calls, by subject.
 //!
-//! A file here checks arguments, holds the CPU and announces results; algorithms are in the folders below. The exception is
-//! `fast_path.rs`: the hit of a per-CPU list, which is nearly every call, goes through nothing else.
+//! A file here checks arguments, holds the CPU and announces results; algorithms are in the folders below. The
+//! exception is `fast_path.rs`: the hit of a per-CPU list, which is nearly every call, goes through nothing else.
 
 pub(crate) mod fork;
 pub(crate) mod cpu_hotplug;

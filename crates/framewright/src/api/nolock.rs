@@ -11,7 +11,7 @@
 //! | the CPU's lists | the zone, if its lock is free: one try (`zone_guard.rs::Zone::try_lock`) |
 //! | the CPU's record of held locks | nothing: a call that only tries cannot be part of a deadlock |
 //! | the CPU's counters and events | words that all CPUs share, changed by atomic additions |
-//! | a claim that waits for the owner of lists | a claim that succeeds at once, and only where a heavy fence is allowed ([`crate::Machine::may_fence`]) |
+//! | a claim that may wait | a claim that succeeds at once, where [`crate::Machine::may_fence`] allows it |
 //! | reclaim, repair of lists | an error: `Locked`, or out of memory |
 //!
 //! If the zone's lock is taken, the allocation fails with [`AllocError::Locked`]: trying again may help, which "no
@@ -122,8 +122,8 @@ impl<M: Machine> Allocator<'_, M> {
     /// free nor allocated, and cannot be freed again.
     ///
     /// # Errors
-    /// As [`Allocator::free`]. [`FreeError::Busy`] if so many CPUs free blocks of that zone in the same instant that
-    /// this call gets no turn; then nothing has changed.
+    /// As [`Allocator::free`]. [`FreeError::Busy`] if other CPUs free blocks of that zone all the time and this
+    /// call gets no turn; then nothing has changed.
     pub fn free_nolock(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let world = self.world();
         let frame = self.freeable(pfn, order, |frame| world.look_nolock(frame));

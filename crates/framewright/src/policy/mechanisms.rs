@@ -111,8 +111,8 @@ switches! {
     zone_lock("zone-lock"): ZoneLock {
         /// A fair spin lock: first come, first served.
         Ticket = "ticket",
-        /// The same order, but only the next in line looks at the lock, all others at words of their own (the purpose of
-        /// Linux's queued spin lock, since 4.2).
+        /// The same order, but only the next in line looks at the lock, all others at words of their own (the purpose
+        /// of Linux's queued spin lock, since 4.2).
         Queued = "queued",
         /// The queued lock, shared by those who do not disturb each other (as in Lu's patches of 2018 for Linux 4.16).
         Rw = "rw",
@@ -130,14 +130,14 @@ switches! {
     free_path("free-path"): FreePath {
         /// Each block is merged with its buddies under the zone lock.
         MergeUnderLock = "merge",
-        /// Many CPUs at once: the zone lock is shared, a lock on the surroundings of each block keeps its buddies apart, and lists
-        /// are changed without a lock (patch 7).
+        /// Many CPUs at once: the zone lock is shared, a lock on the surroundings of each block keeps its buddies
+        /// apart, and lists are changed without a lock (patch 7).
         RangeLocks = "range-locks",
-        /// The same without locks on ranges: what a batch merges to is put on each list at once. Two buddies that are freed at
-        /// the same time may both stay; they are marked (patch 8; with `pre-merge=batch`, patch 9).
+        /// The same without locks on ranges: what a batch merges to is put on each list at once. Two buddies that are
+        /// freed at the same time may both stay; they are marked (patch 8; with `pre-merge=batch`, patch 9).
         Splice = "splice",
-        /// Single pages are put on their list as they are and marked; larger blocks are merged. What was left out is done when
-        /// a larger block is not to be had, or when somebody drains.
+        /// Single pages are put on their list as they are and marked; larger blocks are merged. What was left out is
+        /// done when a larger block is not to be had, or when somebody drains.
         NoMerge = "no-merge",
     }
     /// Whether the blocks that go back together are merged with each other before the zone lock is taken.
@@ -151,12 +151,13 @@ switches! {
     refill("refill"): Refill {
         /// Block by block under the zone lock, a batch at a time.
         OneByOne = "one-by-one",
-        /// Runs of single pages that lie together on their list, each cut off at once; what they are is looked at afterwards.
+        /// Runs of single pages that lie together on their list, each cut off at once; what they are is looked at
+        /// afterwards.
         Cluster = "cluster",
         /// The smallest blocks there are, each whole, to be split afterwards; a few under one lock.
         Blocks = "blocks",
-        /// What is free in pageblocks that the CPU owns, else a whole pageblock more, of which it becomes the owner; what that
-        /// does not give, block by block (Weiner's RFC of 2026).
+        /// What is free in pageblocks that the CPU owns, else a whole pageblock more, of which it becomes the owner;
+        /// what that does not give, block by block (Weiner's RFC of 2026).
         Pageblocks = "pageblocks",
     }
     /// Which CPU a block freed by another CPU goes to.
@@ -172,7 +173,8 @@ switches! {
         InterruptsOff = "interrupts-off",
         /// They may come, but never use the lists: what they ask for or free goes to the zone (Linux 4.11-rc).
         PreemptionOff = "preemption-off",
-        /// They may come, and use the lists unless these are in use, which an exchange finds out; else the zone (Linux ≥ 6.2).
+        /// They may come, and use the lists unless these are in use, which an exchange finds out; else the zone (Linux
+        /// ≥ 6.2).
         Trylock = "trylock",
         /// They may come, and have lists of their own: an interrupt counts as a CPU of its own.
         OwnLists = "own-lists",
@@ -181,8 +183,8 @@ switches! {
     pcp_size("pcp-size"): PcpSizing {
         /// `batch` and `high` as computed at boot.
         Fixed = "fixed",
-        /// `high` grows where lists are refilled and emptied much and shrinks where they are not or memory is short; refills double
-        /// (Linux ≥ 6.7).
+        /// `high` grows where lists are refilled and emptied much and shrinks where they are not or memory is short;
+        /// refills double (Linux ≥ 6.7).
         Tuned = "tuned",
     }
     /// What lies between the per-CPU lists and the zone, unmerged.
@@ -213,9 +215,9 @@ switches! {
     hardened("hardened"): Hardened {
         /// Only those that are free of charge.
         Off = "off",
-        /// Of two frees of a block at the same instant one is refused, by an exchange of its head; freed memory is filled
-        /// with a pattern, waits a while, and is checked before it is used again: who wrote to it loses the block to
-        /// quarantine.
+        /// Of two frees of a block at the same instant one is refused, by an exchange of its head; freed memory is
+        /// filled with a pattern, waits a while, and is checked before it is used again: who wrote to it loses the
+        /// block to quarantine.
         Poison = "poison",
         /// The same with zeros instead of a pattern: nothing that was in freed memory stays there.
         Zero = "zero",
@@ -224,8 +226,8 @@ switches! {
     zone_stat("zone-stat"): ZoneStat {
         /// Added up whenever the zone lock is given up.
         Exact = "exact",
-        /// Each CPU keeps what it changed until that is more than a threshold, which grows with CPUs and memory; then it tells the
-        /// zone, and the sum of all zones (Linux: `vm_stat_diff`).
+        /// Each CPU keeps what it changed until that is more than a threshold, which grows with CPUs and memory; then
+        /// it tells the zone, and the sum of all zones (Linux: `vm_stat_diff`).
         Differentials = "differentials",
     }
     /// NUMA statistics: which node an allocation was meant for, and which it came from.
@@ -234,8 +236,9 @@ switches! {
         Events = "events",
         /// Counted is what is rare, the rest follows from the number of allocations, which each list counts anyway.
         Derived = "derived",
-        /// Per CPU in 8 bits with a sign. A CPU that has more than the threshold tells the zone and the sum of all zones, and half a threshold
-        /// more than it has, so that the next time is later (Linux ≤ 4.13, and its first patch that came apart from the zone's counters).
+        /// Per CPU in 8 bits with a sign. A CPU that has more than the threshold tells the zone and the sum of all
+        /// zones, and half a threshold more than it has, so that the next time is later (Linux ≤ 4.13, and its first
+        /// patch that came apart from the zone's counters).
         S8 = "s8",
         /// The same in 16 bits (the first version of the series).
         S16 = "s16",
@@ -271,8 +274,8 @@ switches! {
     hygiene("hygiene"): Hygiene {
         /// That of its pageblock's type (Linux ≥ 6.10).
         Strict = "strict",
-        /// Where a request takes from another mobility and does not claim the pageblock, all that is free there, or of a small
-        /// block what it leaves, goes to the request's lists, and only the type stays (Linux ≤ 6.9).
+        /// Where a request takes from another mobility and does not claim the pageblock, all that is free there, or of
+        /// a small block what it leaves, goes to the request's lists, and only the type stays (Linux ≤ 6.9).
         Loose = "loose",
     }
     /// Avoid mixing mobilities by using a lower zone first (`ALLOC_NOFRAGMENT`).
@@ -281,31 +284,34 @@ switches! {
         FirstPass = "first-pass",
         /// Never.
         Off = "off",
-        /// In every pass, until nothing else is left: memory is reclaimed and compacted before mobilities are mixed (`defrag_mode`, Linux
-        /// ≥ 6.15).
+        /// In every pass, until nothing else is left: memory is reclaimed and compacted before mobilities are mixed
+        /// (`defrag_mode`, Linux ≥ 6.15).
         Enforced = "enforced",
     }
-    /// How memory in use is moved to make large blocks free, where the embedder can move it (`machine.rs::Machine::migrates`).
+    /// How memory in use is moved to make large blocks free, where the embedder can move it
+    /// (`machine.rs::Machine::migrates`).
     compaction("compaction"): Compaction {
         /// Not at all.
         Off = "off",
-        /// A scanner from the start of the zone finds what to move, one from its end a place for it; when they meet they begin anew (Linux).
+        /// A scanner from the start of the zone finds what to move, one from its end a place for it; when they meet
+        /// they begin anew (Linux).
         Scanners = "scanners",
-        /// The pageblock with least in use of the next few is emptied, whole or not at all; what was there goes where most is
-        /// in use.
+        /// The pageblock with least in use of the next few is emptied, whole or not at all; what was there goes where
+        /// most is in use.
         Emptiest = "emptiest",
     }
     ;
     /// How many events of a kind a CPU keeps before it tells the zone, where `numa-stat` has such counters.
     numa_threshold("numa-threshold"): Threshold
-    /// How far the marks rise when mobilities were mixed, in ten-thousandths of the high mark: background reclaim then frees as much, and
-    /// compaction follows it. 0: not at all.
+    /// How far the marks rise when mobilities were mixed, in ten-thousandths of the high mark: background reclaim then
+    /// frees as much, and compaction follows it. 0: not at all.
     watermark_boost("watermark-boost"): BoostFactor
-    /// How much of free memory background compaction leaves scattered in blocks smaller than a pageblock when nobody asked for large ones: less, the
-    /// higher the number (`compaction_proactiveness`, Linux ≥ 5.9; there it is 20). 0: any amount.
+    /// How much of free memory background compaction leaves scattered in blocks smaller than a pageblock when nobody
+    /// asked for large ones: less, the higher the number (`compaction_proactiveness`, Linux ≥ 5.9; there it is 20). 0:
+    /// any amount.
     proactiveness ("proactiveness"): Proactiveness
-    /// Smallest order of a block that a movable request takes from another mobility without waiting for background reclaim first. 0: any
-    /// block.
+    /// Smallest order of a block that a movable request takes from another mobility without waiting for background
+    /// reclaim first. 0: any block.
     stall_order("stall-order"): StallOrder
 }
 
