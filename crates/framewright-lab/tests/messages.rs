@@ -22,6 +22,8 @@ const UNSEEN: &[(&str, &str)] = &[
     ("progress bar", "a template of ours that is none"),
     ("data/published/{file}", "a file of ours, which is built in, that is broken"),
     ("data/published/{NAME}", "the same"),
+    ("data/published/linux-6.1-thpfioscale-1g.json", "the same"),
+    ("row {name}: no kernel had the lock at {place}", "the same"),
     ("data/reproduced/quick.toml", "the same"),
     (BANDS, "the same, or figures that others were recorded of"),
     ("row {threshold}: no threshold", "the same"),

@@ -338,7 +338,7 @@ fn rows<'a>(plan: &Plan<'a>, runs: &Runs, found: &mut Found) -> anyhow::Result<V
     );
     let (mut rows, mut json) = (Vec::new(), Vec::new());
     for Theirs { threshold, figures: theirs } in &plan.published.rows {
-        let report = runs.report(TABLE, threshold).context("a row was not run")?;
+        let report = runs.report(TABLE, threshold).context("a run is missing")?;
         let (ours, fitted, moved) = (plan.pair(report), is_row(&found.fitted, threshold), runs.band(threshold));
         let mut row = Row { name: threshold, theirs: *theirs, ours, standing: None };
         row.standing = (!fitted).then(|| Standing::of(0.0, row.off(), CYCLES, None));

@@ -215,7 +215,7 @@ struct Pair {
 
 impl Pair {
     fn of(plan: &Plan<'_>, runs: &Runs) -> anyhow::Result<Self> {
-        let reports = by_mode(runs, PAIR_SET).next().context("the pair was not run")?;
+        let reports = by_mode(runs, PAIR_SET).next().context("a run is missing")?;
         let cycles = reports.map(|report| runs::cycles(plan.desktop, report));
         let ours = Both { vanilla: cycles[0], irqsafe: cycles[1] };
         Ok(Self { theirs: plan.published.page_bench02, ours, cycles })
@@ -356,7 +356,7 @@ fn changed(change: Option<f64>) -> Cell {
 
 /// Packets; whether the change loses as much as it has to, and the other modes little.
 fn packets(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Vec<Check>> {
-    let reports = by_mode(runs, TABLE).next().context("the packets were not run")?;
+    let reports = by_mode(runs, TABLE).next().context("a run is missing")?;
     let heads = "Lists|Theirs:Mbit/s;change, %|Ours:Mbit/s;change, %;band";
     let mut table = Grid::new("<18|>15 theirs: Mbit/s|>9 change|>16 ours: Mbit/s|>9 change|>14 band")
         .above(format!("Packets: {STREAMS} streams, pages allocated in interrupts and freed by tasks"))
