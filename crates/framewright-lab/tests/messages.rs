@@ -21,7 +21,6 @@ const BANDS: &str = "{}: a figure without a recorded band, or a band without its
 const UNSEEN: &[(&str, &str)] = &[
     ("progress bar", "a template of ours that is none"),
     ("data/published/{file}", "a file of ours, which is built in, that is broken"),
-    ("data/published/{NAME}", "the same"),
     ("data/published/linux-6.1-thpfioscale-1g.json", "the same"),
     ("row {name}: no kernel had the lock at {place}", "the same"),
     ("data/reproduced/quick.toml", "the same"),
