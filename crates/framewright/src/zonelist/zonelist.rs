@@ -48,7 +48,11 @@ impl<'a, M: Machine> World<'a, M> {
                 // memory.
                 let usable = self.shared.mechanisms.pcp_mark == PcpMark::EveryRequest
                     && preferred.may_take_racy(&self.shared, Order(0), plan.highest, rights);
-                let stocked = if usable { self.alloc_cached_of(cx, preferred, preferred, plan, rights) } else { None };
+                let stocked = if usable {
+                    self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, rights)
+                } else {
+                    None
+                };
                 stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
             }
             None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
@@ -63,8 +67,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn alloc_cached_of(
         &self,
         cx: CallCx<'_, 'a, M>,
-        zone: &'a Zone<M>,
-        preferred: &Zone<M>,
+        from: ServedFrom<'_, M>,
         plan: &Plan,
         rights: Rights,
     ) -> Option<Frame> {
@@ -72,9 +75,9 @@ impl<'a, M: Machine> World<'a, M> {
         if keeps_reserve(plan, rights) {
             return None;
         }
-        let pcp = self.pcps.enter(cx, zone)?;
+        let pcp = self.pcps.enter(cx, from.zone)?;
         let frame = pcp.alloc_cached(ring)?;
-        self.hand_out(cx, frame, ServedFrom { zone, preferred }, plan, pcp.counted());
+        self.hand_out(cx, frame, from, plan, pcp.counted());
         Some(frame)
     }
 
@@ -91,13 +94,13 @@ impl<'a, M: Machine> World<'a, M> {
             self.shared.machine.step(Step::ZoneTry);
             let here = zone.filter(|zone| !rights.nofragment || enforced || zone.node() == preferred.node());
             if let Some(zone) = here.filter(|_| stock_is_free)
-                && let Some(frame) = self.alloc_cached_of(cx, zone, preferred, plan, rights)
+                && let Some(frame) = self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, rights)
             {
                 return Ok(frame);
             }
             match here {
                 Some(zone) if self.may_serve(zone, plan, rights) => {
-                    let taken = self.alloc_from_zone(cx, zone, preferred, plan, rights);
+                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, plan, rights);
                     self.wake_boosted(zone);
                     if let Some(frame) = taken {
                         return Ok(frame);
@@ -144,14 +147,14 @@ impl<'a, M: Machine> World<'a, M> {
     fn alloc_from_zone(
         &self,
         cx: CallCx<'_, 'a, M>,
-        zone: &'a Zone<M>,
-        preferred: &Zone<M>,
+        from: ServedFrom<'_, M>,
         plan: &Plan,
         rights: Rights,
     ) -> Option<Frame> {
+        let zone = from.zone;
         let want = self.want(plan, rights);
         let reserve = keeps_reserve(plan, rights);
-        if reserve && let Some(frame) = self.alloc_highatomic(cx, ServedFrom { zone, preferred }, plan) {
+        if reserve && let Some(frame) = self.alloc_highatomic(cx, from, plan) {
             return Some(frame);
         }
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order);
@@ -159,7 +162,7 @@ impl<'a, M: Machine> World<'a, M> {
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
             if let Some(frame) = pcp.alloc(ring, &want) {
-                self.hand_out(cx, frame, ServedFrom { zone, preferred }, plan, pcp.counted());
+                self.hand_out(cx, frame, from, plan, pcp.counted());
                 drop(pcp);
                 if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
                     zone.lock(cx).begin_highatomic(frame, plan.order);
@@ -175,10 +178,10 @@ impl<'a, M: Machine> World<'a, M> {
             if reserve {
                 guard.reserve_highatomic(frame, plan.order);
             }
-            return self.hand_out_aside(cx, frame, ServedFrom { zone, preferred }, plan);
+            return self.hand_out_aside(cx, frame, from, plan);
         }
         drop(guard);
-        if rights.highatomic { self.alloc_highatomic(cx, ServedFrom { zone, preferred }, plan) } else { None }
+        if rights.highatomic { self.alloc_highatomic(cx, from, plan) } else { None }
     }
 
     /// Takes a block from a zone's high-atomic reserve.
