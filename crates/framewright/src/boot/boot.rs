@@ -147,8 +147,10 @@ pub(crate) fn boot<'a, M: Machine>(
         heads: parts.heads,
         pageblocks: parts.pageblocks,
         owned: OwnedPageblocks::new(
-            (parts.owners, parts.owned),
-            (parts.hints, layout.zones),
+            parts.owners,
+            parts.owned,
+            parts.hints,
+            layout.zones,
             config.geometry.pageblock_order,
         ),
     };

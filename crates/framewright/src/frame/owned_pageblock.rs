@@ -67,11 +67,13 @@ pub(crate) struct OwnedPageblocks<'a, M: Machine> {
 impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     /// Creates the table from owners and bitmaps of all pageblocks, and hints for `zones` zones.
     pub(crate) const fn new(
-        (owners, free): (&'a [M::U32], &'a [M::U64]),
-        (doors, zones): (&'a [M::U32], usize),
+        owners: &'a [M::U32],
+        free: &'a [M::U64],
+        hints: &'a [M::U32],
+        zones: usize,
         pageblock_order: Order,
     ) -> Self {
-        OwnedPageblocks { owners, free, hints: doors, zones, pageblock_order }
+        OwnedPageblocks { owners, free, hints, zones, pageblock_order }
     }
 
     /// Returns the order of the largest block that lies in one word.
@@ -209,9 +211,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     /// Its blocks are for these lists.
     pub(crate) fn hint(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
         let number = self.number(frame) as u32;
-        let door = self.hints(owner, zone, lists).get(number as usize % HINTS);
-        if let Some(door) = door.filter(|door| door.load(Ordering::Relaxed) != number.wrapping_add(1)) {
-            door.store(number.wrapping_add(1), Ordering::Relaxed);
+        let slot = self.hints(owner, zone, lists).get(number as usize % HINTS);
+        if let Some(slot) = slot.filter(|slot| slot.load(Ordering::Relaxed) != number.wrapping_add(1)) {
+            slot.store(number.wrapping_add(1), Ordering::Relaxed);
         }
     }
 
@@ -223,11 +225,11 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         lists: usize,
     ) -> impl Iterator<Item = (&'a M::U32, Frame)> + use<'a, M> {
         let order = self.pageblock_order;
-        let card = move |door: &'a M::U32| {
-            let number = door.load(Ordering::Relaxed).checked_sub(1)?;
-            Some((door, Frame(number << order.0)))
+        let hinted = move |slot: &'a M::U32| {
+            let number = slot.load(Ordering::Relaxed).checked_sub(1)?;
+            Some((slot, Frame(number << order.0)))
         };
-        self.hints(cpu, zone, lists).iter().filter_map(card)
+        self.hints(cpu, zone, lists).iter().filter_map(hinted)
     }
 }
 

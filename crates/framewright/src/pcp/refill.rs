@@ -181,7 +181,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let (cpu, zone) = (self.cx.cpu, self.zone.idx);
         let Some(lists) = want.migratetype.pcp_index() else { return self.refill_one_by_one(id, ring, want, batch) };
         let mut moved = 0_u32;
-        for (door, start) in frames.owned.hinted(cpu, zone, lists) {
+        for (hint, start) in frames.owned.hinted(cpu, zone, lists) {
             if moved >= batch {
                 return moved;
             }
@@ -191,7 +191,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
                 moved = moved.wrapping_add(self.alloc_from_owned(start, id, ring, batch.wrapping_sub(moved)));
             }
             if !is_ours || frames.owned.is_used_up(start) {
-                door.store(0, Ordering::Relaxed);
+                hint.store(0, Ordering::Relaxed);
                 // A CPU that freed a block in between saw the hint still there, so the hint is set again.
                 if is_ours && !frames.owned.is_used_up(start) {
                     frames.owned.hint(cpu, zone, lists, start);
