@@ -14,6 +14,5 @@ pub mod timeline;
 pub mod pool;
 
 pub use curve::CurveText;
-pub use framewright_table::figures;
 pub use run::RunText;
 pub use sensitivity::Sensitivity;
