@@ -14,7 +14,7 @@
 
 use crate::frame::frame::Geometry;
 use crate::pcp::pcp::PcpPlan;
-use crate::pcp::{autotune, depot, pcp};
+use crate::pcp::{autotune, depot_size, pcp};
 use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSizing, Refill, ZoneStat};
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
@@ -240,7 +240,7 @@ impl<'c> Config<'c> {
         let computed = || {
             let low = self.marks_of(zone, size).low;
             let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
-            if self.has_depot() { depot::high_of(linux, size.managed, self.cpus_at(zone)) } else { linux }
+            if self.has_depot() { depot_size::high_of(linux, size.managed, self.cpus_at(zone)) } else { linux }
         };
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
@@ -284,7 +284,7 @@ impl<'c> Config<'c> {
 
     /// Returns the number of shards of each zone's depot.
     pub(crate) fn shards(&self) -> usize {
-        if self.has_depot() { depot::shards(self.cpus.len()) } else { 0 }
+        if self.has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
     }
 
     pub(crate) fn has_depot(&self) -> bool {
@@ -311,8 +311,8 @@ impl<'c> Config<'c> {
         if size.present == 0 {
             return 0;
         }
-        let frames = depot::frames_of(self.pcp_of(zone, size), size.managed);
-        depot::magazines(stored, frames, self.shards(), self.cpus.len())
+        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.managed);
+        depot_size::magazines(stored, frames, self.shards(), self.cpus.len())
     }
 
     /// Returns the number of clusters of a zone.
@@ -329,7 +329,7 @@ impl<'c> Config<'c> {
     /// Returns the entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
-        let entries = sizes.map(|(zone, size)| depot::frames_of(self.pcp_of(zone, size), size.managed));
+        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.managed));
         // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
     }

@@ -19,7 +19,7 @@
 //!
 //! # Shards
 //!
-//! Each zone's depot is divided into *shards*, one for each CPU up to [`SHARDS`]. A CPU frees to its own shard and
+//! Each zone's depot is divided into *shards*, one for each CPU up to 64 (`depot_size.rs`). A CPU frees to its own shard and
 //! allocates from its own; it turns to another shard only when its own has no magazine. A shard has its own lock, a
 //! fixed number of magazines, and a stack of full ones for each kind of list. When no empty one is left, the overflow
 //! goes to the zone, as it would without a depot.
@@ -27,242 +27,14 @@
 //! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does a drain.
 //! Blocks in the depot count as per-CPU pages.
 
-use crate::pcp::ring::{Ring, RingId, SMALL_RINGS, SlotRange};
-use crate::policy::pcp_size::PcpSize;
-use crate::seam::field::{Words, tell};
-use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Step, Word};
+use crate::pcp::ring::{Ring, RingId, SlotRange};
+use crate::pcp::shard::{Magazine, Shard, small_rings};
+use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::CallCx;
 use crate::sync::rank::Rank;
-use crate::sync::ticket_lock::{Ticket, TicketLock};
-use crate::types::migratetype::MigrateType;
-use crate::types::units::{CpuId, Frame, ZoneIdx};
+use crate::sync::ticket_lock::Ticket;
+use crate::types::units::{CpuId, Frame};
 use crate::zone::zone::Zone;
-
-/// Most entries of a magazine.
-const MAGAZINE: u32 = 256;
-/// Most frames that a CPU's share of a large zone adds to its lists' `high`.
-///
-/// Four huge pages of 2 MiB in pages of 4 KiB.
-const HIGH: u64 = 1 << 11;
-/// Most shards of a zone's depot.
-const SHARDS: usize = 64;
-/// Number of polls before a waiter for a drain gives up.
-///
-/// A drain empties one magazine at a time, so it is short unless its thread is stopped.
-const DRAIN_TRIES: u32 = 1 << 20;
-
-/// Returns the shards of each zone on a machine with `cpus` CPUs.
-pub(crate) const fn shards(cpus: usize) -> usize {
-    if cpus < SHARDS { cpus } else { SHARDS }
-}
-
-/// Returns the most frames that a magazine of a zone holds.
-///
-/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a four-thousandth
-/// of the zone, or than 64 in a small zone.
-#[inline]
-pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
-    (size.high / 2).min(usual_frames(size, managed)).max(1)
-}
-
-/// Returns the frames that a magazine has where `high` allows it.
-fn usual_frames(size: PcpSize, managed: u64) -> u32 {
-    let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
-    (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)
-}
-
-/// Returns the default `high` next to a depot, where Linux's formula gives `size`.
-///
-/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts
-/// up to [`HIGH`].
-#[inline]
-pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
-    let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
-    PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
-}
-
-/// Returns the magazines that each of `shards` shards has, of `frames` frames each.
-///
-/// Together they shall hold `stored` single frames, and two magazines for each ring of each CPU.
-pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) -> u64 {
-    let each = u64::from(frames).saturating_mul(shards as u64);
-    let cpus_each = cpus.div_ceil(shards.max(1)) as u64;
-    let stored = stored.checked_div(each).unwrap_or(0);
-    stored.saturating_add(cpus_each.saturating_mul(2 * SMALL_RINGS as u64))
-}
-
-/// An array of blocks of one kind of list, or an empty one.
-///
-/// The entries lie in the array of all entries; the magazine records which of them are used.
-pub struct Magazine<M: Machine> {
-    /// The next on its stack, + 1.
-    next: M::U32,
-    bottom: M::U32,
-    top: M::U32,
-}
-
-impl<M: Machine> Default for Magazine<M> {
-    fn default() -> Self {
-        Magazine { next: Word::new(0), bottom: Word::new(0), top: Word::new(0) }
-    }
-}
-
-impl<M: Machine> Magazine<M> {
-    fn used(&self) -> SlotRange {
-        SlotRange { start: self.bottom.load(Ordering::Relaxed), end: self.top.load(Ordering::Relaxed) }
-    }
-
-    fn set_used(&self, used: SlotRange) {
-        self.bottom.store(used.start, Ordering::Relaxed);
-        self.top.store(used.end, Ordering::Relaxed);
-    }
-
-    fn len(&self) -> u32 {
-        let used = self.used();
-        used.end.wrapping_sub(used.start)
-    }
-}
-
-/// One part of a zone's depot.
-///
-/// Invariants, with the lock free:
-/// - D1 each block of a full magazine has a head that says "per-CPU", with the order of its stack
-/// - D2 `frames` is the number of frames in the magazines on the full stacks
-// Aligned so that no two shards share a pair of cache lines.
-#[repr(align(128))]
-pub struct Shard<M: Machine> {
-    lock: TicketLock<M>,
-    frames: M::U32,
-    /// Top of the stack of empty magazines, + 1, and number of magazines ever used.
-    empty: M::U32,
-    fresh: M::U32,
-    /// Top of the stack of full magazines of each kind of list, + 1.
-    full: [M::U32; SMALL_RINGS],
-    /// Magazines that are being emptied for the zone; they are on no stack meanwhile.
-    away: M::U32,
-    // Fixed at boot: the name of its lock, and which magazines belong to it.
-    name: LockName,
-    first: u32,
-    count: u32,
-}
-
-impl<M: Machine> Default for Shard<M> {
-    fn default() -> Self {
-        Shard {
-            lock: TicketLock::default(),
-            frames: Word::new(0),
-            empty: Word::new(0),
-            fresh: Word::new(0),
-            full: core::array::from_fn(|_| Word::new(0)),
-            away: Word::new(0),
-            name: LockName::depot(ZoneIdx::NONE, 0),
-            first: 0,
-            count: 0,
-        }
-    }
-}
-
-impl<M: Machine> Shard<M> {
-    /// Sets the shard's lock name and its magazines: `count` from number `first` on.
-    ///
-    /// Context: before the first use.
-    pub(crate) fn place(&mut self, name: LockName, first: u32, count: u32) {
-        self.name = name;
-        self.first = first;
-        self.count = count;
-    }
-
-    /// Takes the shard's lock without a guard, when none of its magazines is being emptied.
-    ///
-    /// The lock is held until [`Shard::release_held`].
-    ///
-    /// # Errors
-    /// [`Busy`] when a magazine was being emptied; the lock is free.
-    pub(crate) fn hold(&self, machine: &M) -> Result<(), Busy> {
-        let _ = self.lock.take(machine, self.name);
-        // Written under the lock, so this load is exact. The loads of the wait are not, and need not be.
-        if self.away.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        self.release_held(machine, false);
-        let _ = self.away.wait_while(Patience::Tries(DRAIN_TRIES), |away| away != 0);
-        Err(Busy)
-    }
-
-    /// Releases the lock that [`Shard::hold`] took; in a copy, on behalf of all waiters.
-    pub(crate) fn release_held(&self, machine: &M, copied: bool) {
-        if copied { self.lock.release_copied() } else { self.lock.release_held(machine, self.name) }
-    }
-
-    /// Returns the frames in the shard, at this moment.
-    pub(crate) fn frames_racy(&self) -> u32 {
-        self.frames.load(Ordering::Relaxed)
-    }
-
-    /// Returns an upper bound of the frames in the shard, at this moment.
-    ///
-    /// It includes the magazines that are being emptied.
-    pub(crate) fn cached_racy(&self) -> u64 {
-        let away = u64::from(self.away.load(Ordering::Relaxed)).saturating_mul(u64::from(MAGAZINE));
-        u64::from(self.frames_racy()).saturating_add(away)
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (name, word) in self.lock.words() {
-            tell(visit, format_args!("lock.{name}"), word);
-        }
-        tell(visit, format_args!("frames"), &self.frames);
-        tell(visit, format_args!("empty"), &self.empty);
-        tell(visit, format_args!("fresh"), &self.fresh);
-        for (ring, word) in small_rings().zip(&self.full) {
-            let migratetype = MigrateType::from_index(ring.lists()).unwrap_or_default();
-            tell(visit, format_args!("full[{migratetype}] order {}", ring.order), word);
-        }
-        tell(visit, format_args!("away"), &self.away);
-    }
-
-    /// Returns its magazines: the first, and how many.
-    pub(crate) fn own_magazines(&self) -> (u32, u32) {
-        (self.first, self.count)
-    }
-
-    fn has_empty(&self) -> bool {
-        self.empty.load(Ordering::Relaxed) != 0 || self.fresh.load(Ordering::Relaxed) < self.count
-    }
-
-    fn has(&self, ring: RingId) -> bool {
-        self.full.get(ring.index).is_some_and(|top| top.load(Ordering::Relaxed) != 0)
-    }
-
-    // The methods below require the lock.
-
-    fn pop<'a>(&self, stack: &M::U32, magazines: &'a [Magazine<M>]) -> Option<(u32, &'a Magazine<M>)> {
-        let index = stack.load(Ordering::Relaxed).checked_sub(1)?;
-        let magazine = magazines.get(index as usize)?;
-        stack.store(magazine.next.load(Ordering::Relaxed), Ordering::Relaxed);
-        Some((index, magazine))
-    }
-
-    fn push(&self, stack: &M::U32, magazines: &[Magazine<M>], index: u32) {
-        if let Some(magazine) = magazines.get(index as usize) {
-            magazine.next.store(stack.load(Ordering::Relaxed), Ordering::Relaxed);
-            stack.store(index.wrapping_add(1), Ordering::Relaxed);
-        }
-    }
-
-    fn pop_full<'a>(&self, magazines: &'a [Magazine<M>], ring: RingId) -> Option<(u32, &'a Magazine<M>)> {
-        let taken = self.pop(self.full.get(ring.index)?, magazines)?;
-        self.count(ring, taken.1, u32::wrapping_sub);
-        Some(taken)
-    }
-
-    fn count(&self, ring: RingId, magazine: &Magazine<M>, change: impl Fn(u32, u32) -> u32) {
-        let frames = magazine.len() << ring.order.0.min(31);
-        let now = self.frames.load(Ordering::Relaxed);
-        self.frames.store(change(now, frames), Ordering::Relaxed);
-    }
-}
 
 /// All depots: `each` shards of each zone, all magazines, and their entries.
 pub(crate) struct Depots<'a, M: Machine> {
@@ -519,10 +291,6 @@ impl<'a, M: Machine> Depots<'a, M> {
         let ticket = shard.lock.take(&cx.shared.machine, shard.name);
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
     }
-}
-
-fn small_rings() -> impl Iterator<Item = RingId> {
-    (0..SMALL_RINGS).filter_map(RingId::small_nth)
 }
 
 /// Proof that a shard's lock is held.

@@ -8,4 +8,6 @@ pub(crate) mod pcp;
 pub(crate) mod autotune;
 pub(crate) mod expire;
 pub(crate) mod depot;
+pub(crate) mod shard;
+pub(crate) mod depot_size;
 pub(crate) mod ring;

@@ -48,7 +48,7 @@
 
 use crate::frame::frame::Frames;
 use crate::pcp::autotune::Autotune;
-use crate::pcp::depot;
+use crate::pcp::depot_size;
 use crate::pcp::expire::Expiry;
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
@@ -210,7 +210,7 @@ impl<M: Machine> Pcp<M> {
         (self.size, self.depot, self.fast_path) = (plan.size, plan.depot, plan.fast_path);
         self.protection = plan.protection;
         self.autotune.begin(plan.size, plan.most);
-        self.frames = depot::frames_of(plan.size, plan.managed);
+        self.frames = depot_size::frames_of(plan.size, plan.managed);
         let mut next = start;
         for (id, ring) in self.rings(plan.pageblock_order).filter(|(id, _)| !plan.depot || id.huge().is_some()) {
             let end = next.saturating_add(id.capacity(plan.room()));

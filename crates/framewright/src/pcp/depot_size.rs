@@ -1,0 +1,53 @@
+//! The sizes of a depot: how many shards and magazines, and how many frames they hold. Formulas, computed at boot.
+
+use crate::pcp::ring::SMALL_RINGS;
+use crate::policy::pcp_size::PcpSize;
+
+/// Most entries of a magazine.
+pub(crate) const MAGAZINE: u32 = 256;
+/// Most frames that a CPU's share of a large zone adds to its lists' `high`.
+///
+/// Four huge pages of 2 MiB in pages of 4 KiB.
+const HIGH: u64 = 1 << 11;
+/// Most shards of a zone's depot.
+const SHARDS: usize = 64;
+
+/// Returns the shards of each zone on a machine with `cpus` CPUs.
+pub(crate) const fn shards(cpus: usize) -> usize {
+    if cpus < SHARDS { cpus } else { SHARDS }
+}
+
+/// Returns the most frames that a magazine of a zone holds.
+///
+/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a four-thousandth
+/// of the zone, or than 64 in a small zone.
+#[inline]
+pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
+    (size.high / 2).min(usual_frames(size, managed)).max(1)
+}
+
+/// Returns the frames that a magazine has where `high` allows it.
+fn usual_frames(size: PcpSize, managed: u64) -> u32 {
+    let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
+    (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)
+}
+
+/// Returns the default `high` next to a depot, where Linux's formula gives `size`.
+///
+/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts
+/// up to [`HIGH`].
+#[inline]
+pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
+    let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
+    PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
+}
+
+/// Returns the magazines that each of `shards` shards has, of `frames` frames each.
+///
+/// Together they shall hold `stored` single frames, and two magazines for each ring of each CPU.
+pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) -> u64 {
+    let each = u64::from(frames).saturating_mul(shards as u64);
+    let cpus_each = cpus.div_ceil(shards.max(1)) as u64;
+    let stored = stored.checked_div(each).unwrap_or(0);
+    stored.saturating_add(cpus_each.saturating_mul(2 * SMALL_RINGS as u64))
+}
