@@ -163,6 +163,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Fills `out` from the first zone's per-CPU list; returns how many blocks.
+    // Out of line, so that the loop of the fast path keeps its registers.
+    #[inline(never)]
     fn visit_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         world.shared.machine.step(Step::Bulk);
