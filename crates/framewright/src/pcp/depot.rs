@@ -19,10 +19,10 @@
 //!
 //! # Shards
 //!
-//! Each zone's depot is divided into *shards*, one for each CPU up to 64 (`depot_size.rs`). A CPU frees to its own shard and
-//! allocates from its own; it turns to another shard only when its own has no magazine. A shard has its own lock, a
-//! fixed number of magazines, and a stack of full ones for each kind of list. When no empty one is left, the overflow
-//! goes to the zone, as it would without a depot.
+//! Each zone's depot is divided into *shards*, one for each CPU up to 64 (`depot_size.rs`). A CPU frees to its own
+//! shard and allocates from its own; it turns to another shard only when its own has no magazine. A shard has its own
+//! lock, a fixed number of magazines, and a stack of full ones for each kind of list. When no empty one is left, the
+//! overflow goes to the zone, as it would without a depot.
 //!
 //! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does a drain.
 //! Blocks in the depot count as per-CPU pages.
