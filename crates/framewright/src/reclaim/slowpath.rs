@@ -127,8 +127,12 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
+    /// Tries each rung for a request whose first attempt found nothing.
+    ///
+    /// # Errors
+    /// Why it was not served.
     #[cold]
-    fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
+    pub(crate) fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
         let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
