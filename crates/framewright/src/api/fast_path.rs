@@ -15,7 +15,7 @@
 //! its own, and relies on interrupts having lists of their own.
 
 use crate::frame::head::Head;
-use crate::pcp::lists::PcpGuard;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, RingId, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};

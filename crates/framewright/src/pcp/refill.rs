@@ -21,7 +21,7 @@ use crate::frame::cluster::CutRun;
 use crate::frame::head::Head;
 use crate::frame::owned_pageblock::{bits_in, choose};
 use crate::free_path::remote_free::put;
-use crate::pcp::lists::PcpGuard;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, RingId};
 use crate::policy::mechanisms::Refill;
 use crate::policy::watermark::Mark;

@@ -146,7 +146,7 @@ impl SlotRange {
 /// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further check. The owner pops
 /// while `top` is above the floor, and pushes while it is below the ceiling. Both follow from the other words
 /// ([`Ring::open`]): the window ends where the array does, or where the `quota` is used up. Next to a depot, the quotas
-/// of all rings together are what `high` allows (`lists.rs`).
+/// of all rings together are what `high` allows (`quota.rs`).
 ///
 /// # Owner and thief
 ///

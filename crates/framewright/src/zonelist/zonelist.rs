@@ -8,7 +8,7 @@
 //! (`slowpath.rs`).
 
 use crate::buddy::fallback::Mode;
-use crate::pcp::lists::PcpGuard;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Nofragment, PcpMark};
 use crate::policy::watermark::Rights;
