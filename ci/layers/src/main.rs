@@ -18,9 +18,12 @@
 //! find exactly the lines that are marked there, it fails.
 
 mod calls;
+mod expressions;
 mod walk;
 mod macros;
 mod std_library;
+mod collect;
+mod written;
 mod definitions;
 mod types;
 mod names;
