@@ -21,9 +21,12 @@
 
 mod document;
 mod calls;
+mod expressions;
 mod walk;
 mod macros;
 mod std_library;
+mod collect;
+mod written;
 mod definitions;
 mod types;
 mod names;

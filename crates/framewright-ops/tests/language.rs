@@ -6,14 +6,11 @@ use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange
 use framewright_ops::assertion::{Assertion, Quantity};
 use framewright_ops::expected::{Expected, Relation};
 use framewright_ops::rng::Rng;
-use framewright_ops::strategy::Scenarios;
 use framewright_ops::{
     Checks, Counter, Handle, Kind, Line, OnMigrate, OnReclaim, Op, Outcome, Place, Row, Scenario, Step, Terms, follow,
     generate, machines, run, shrink, with_session,
 };
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 
 /// A number of any magnitude.
 fn any_number(rng: &mut Rng) -> u64 {
@@ -404,18 +401,4 @@ fn failing_scenarios_become_small() {
     assert_eq!(small.steps.len(), 2, "{small}");
     assert_eq!(small.shape.regions.len(), 1, "{small}");
     assert_eq!(small.shape.cpus, [NodeId(0)], "{small}");
-}
-
-#[test]
-fn the_strategy_shrinks_too() {
-    let mut runner = TestRunner::deterministic();
-    let mut tree =
-        (0..4_000).map(|_| Scenarios.new_tree(&mut runner).unwrap()).find(|tree| fails(&tree.current())).unwrap();
-    // As proptest's runner does it.
-    let mut more = tree.simplify();
-    while more {
-        more = if fails(&tree.current()) { tree.simplify() } else { tree.complicate() };
-    }
-    assert!(fails(&tree.current()));
-    assert_eq!(tree.current().steps.len(), 2, "{}", tree.current());
 }

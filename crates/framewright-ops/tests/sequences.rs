@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use framewright::machine::Fault;
 use framewright::mechanisms::PRESETS;
 use framewright::{AllocError, FreeError};
-use framewright_ops::strategy::Scenarios;
+use framewright_ops::rng::Rng;
+use framewright_ops::shrink::shrink;
 use framewright_ops::{Checks, Outcome, Scenario, generate, run, run_with, variety};
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-const CASES: u32 = 10_000;
-const PARTS: u32 = 4;
+const CASES: u64 = 10_000;
+const PARTS: u64 = 4;
 /// What a check looks at of each CPU's lists, and what all checks of a sequence look at at most.
 const LOOKS_OF_CPU: u64 = 400;
 const LOOKS: u64 = 1 << 20;
@@ -33,21 +33,17 @@ fn checks(scenario: &Scenario) -> Checks {
 }
 
 /// Runs one part of the sequences.
-fn part(number: u32) {
+fn part(number: u64) {
     let cases = from_environment("FRAMEWRIGHT_CASES").unwrap_or(CASES).div_ceil(PARTS);
     let seed: u64 = from_environment("FRAMEWRIGHT_SEED").unwrap_or(0);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    bytes[8..12].copy_from_slice(&number.to_le_bytes());
-    let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let result = runner.run(&Scenarios, |scenario| {
-        run_with(&scenario, checks(&scenario)).map(drop).map_err(|failure| TestCaseError::fail(failure.to_string()))
-    });
-    match result {
-        Ok(()) => {}
-        Err(TestError::Fail(reason, _)) => panic!("part {number} of seed {seed}: {reason}"),
-        Err(TestError::Abort(reason)) => panic!("part {number} of seed {seed} gave up: {reason}"),
+    let first = Rng::new(seed.wrapping_mul(PARTS).wrapping_add(number)).draw();
+    for seed in (0..cases).map(|case| first.wrapping_add(case)) {
+        let run = |scenario: &Scenario| run_with(scenario, checks(scenario));
+        let scenario = generate::scenario(seed);
+        if run(&scenario).is_err() {
+            let small = shrink(scenario, 20_000, |proposal| run(proposal).is_err());
+            panic!("scenario {seed}: {}", run(&small).unwrap_err());
+        }
     }
 }
 
