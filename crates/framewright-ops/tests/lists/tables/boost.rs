@@ -1,6 +1,6 @@
 //! What happens when mobilities were mixed, and before they are.
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Four pageblocks of 8 frames. Marks of 1, 2 and 12 frames: a boost is 8 frames at first, and 18 at most.
 const BOOSTED: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\

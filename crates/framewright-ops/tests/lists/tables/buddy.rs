@@ -1,6 +1,6 @@
 //! Splitting, merging, and where on its list a block goes.
 
-use crate::{Case, SMALL, check};
+use super::{Case, SMALL, check};
 
 const SPLITS: &[Case] = &[
     Case {

@@ -1,6 +1,6 @@
 //! Which blocks compaction moves, for which requests, and where to.
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Four pageblocks of 8 frames without marks: the one with least in use is emptied.
 const EMPTIEST: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\

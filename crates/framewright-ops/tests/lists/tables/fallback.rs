@@ -1,6 +1,6 @@
 //! Requests that find nothing of their own type.
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Four largest blocks of two pageblocks (of 8 frames) each. One zone, and mixing allowed at once.
 const PAIRS: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\

@@ -3,7 +3,7 @@
 use framewright::Layout;
 use framewright_ops::Scenario;
 
-use crate::{Case, SMALL, check};
+use super::{Case, SMALL, check};
 
 /// [`SMALL`] with mechanisms.
 macro_rules! small {

@@ -1,6 +1,6 @@
 //! Which node and zone a request goes to.
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Three nodes of 16 frames; node 2 is nearer to node 0 than node 1 is. CPUs on nodes 0, 1 and 2.
 const THREE: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x10 node 0\nmemory 0x10..0x20 node 1\n\

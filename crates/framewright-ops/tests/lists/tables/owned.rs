@@ -3,7 +3,7 @@
 use framewright::Layout;
 use framewright_ops::Scenario;
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Zone Normal of 64 frames in pageblocks of 16; two CPUs, whose lists keep up to as many pages as they take at a time.
 macro_rules! owned {

@@ -1,6 +1,6 @@
 //! Per-CPU lists: what is refilled, kept, and given back, and in which order.
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Zone Normal of 64 frames in pageblocks of 16; lists with a batch of 4 and a high of 12; three CPUs.
 const LISTS: &str = "max-order 4\npageblock-order 4\nmemory 0x0..0x40 node 0\ncpus 0 0 0\ndma-end 0x0\ndma32-end 0x0\n\

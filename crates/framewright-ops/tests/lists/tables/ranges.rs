@@ -1,6 +1,6 @@
 //! Blocks by place, contiguous ranges, parts of blocks, and memory that comes and goes.
 
-use crate::{Case, SMALL, check};
+use super::{Case, SMALL, check};
 
 const PLACES: &[Case] = &[
     Case {

@@ -1,6 +1,6 @@
 //! Which requests may use the last free memory: watermarks, the lowmem reserve, CMA, high-atomic.
 
-use crate::{Case, SMALL, check};
+use super::{Case, SMALL, check};
 
 /// Zone Normal of 64 frames with marks 8, 16 and 24.
 const MARKS: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\

@@ -6,7 +6,7 @@ use framewright::Layout;
 use framewright_ops::Scenario;
 use framewright_ops::session::with_session;
 
-use crate::{Case, check};
+use super::{Case, check};
 
 /// Zone Normal of 1024 frames, an eighth of which one CPU may have on its lists; a batch of 4, and a high of 12 to
 /// begin with. The zone's high mark is what is said.

@@ -8,7 +8,7 @@ use framewright::{MigrateType, NodeId, Order, Pfn, Region, ZoneIdx, ZoneKind};
 use framewright_ops::session::{Session, with_session};
 use framewright_ops::{Handle, Op, Shape, Terms};
 
-use crate::play_all;
+use super::play_all;
 
 const NORMAL: ZoneIdx = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
 

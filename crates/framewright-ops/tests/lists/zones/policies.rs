@@ -9,7 +9,7 @@ use framewright_ops::rng::Rng;
 use framewright_ops::session::with_session;
 use framewright_ops::{Scenario, machines};
 
-use crate::play_all;
+use super::play_all;
 
 /// Eight nodes with CPUs, two of them with memory.
 const EIGHT: &str = "max-order 6\npageblock-order 4\nmemory 0x0..0x400 node 0\nmemory 0x400..0x800 node 7\n\

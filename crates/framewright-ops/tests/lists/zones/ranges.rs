@@ -7,7 +7,7 @@ use framewright_ops::rng::Rng;
 use framewright_ops::session::with_session;
 use framewright_ops::{Outcome, machines};
 
-use crate::play_all;
+use super::play_all;
 
 /// Zones that begin and end anywhere: node 0 in the middle of a pageblock that it has to itself, node 1 inside of the
 /// next, with a hole.
