@@ -1,9 +1,6 @@
 //! What a calibration finds from given measurements. How fast this machine is no test asks.
 
-mod cli_command;
-mod replay_synthetic;
-
-use cli_command::transcript;
+use crate::transcript::transcript;
 use framewright_lab::calibrate::{BASIS, Calibration, from_measured, names};
 use framewright_sim::machine::{self, Basis, Written};
 
@@ -104,7 +101,7 @@ fn arguments_that_make_no_sense() {
 fn one_round_writes_a_machine() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml").display().to_string();
-    let output = cli_command::run(&["calibrate", "--rounds", "1", "--format", "json", "--out", &path]);
+    let output = crate::transcript::run(&["calibrate", "--rounds", "1", "--format", "json", "--out", &path]);
     // On a machine that is busy enough no number may explain what one round took.
     if output.status.success() {
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -114,6 +111,6 @@ fn one_round_writes_a_machine() {
             json["pin_ns"].as_f64().unwrap()
         );
     } else {
-        assert!(cli_command::text(&output.stderr).contains("would have to take"));
+        assert!(crate::transcript::text(&output.stderr).contains("would have to take"));
     }
 }

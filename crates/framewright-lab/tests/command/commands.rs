@@ -5,15 +5,12 @@
 //! A row says where an output is kept: here, where it is made by running the command, or by a test that has more to say
 //! about it. Numbers that the machine or the policy of the day decides are not the matter here, and stand as #.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use cli_command::{commands, section, short_help, text, transcript};
-use replay_synthetic::project;
+use crate::replay_synthetic::project;
+use crate::transcript::{commands, section, short_help, text, transcript};
 
 /// Where an output is kept.
 enum Kept {
@@ -32,81 +29,143 @@ const RAN: &str = "sweep run DIR/plan.jsonl --shard 1/1";
 
 /// Commands with what they choose, forms, and where that output is kept.
 const OUTPUTS: &[(&str, &str, Kept)] = &[
-    ("replay", "text", In("framewright-lab/tests/snapshots/cli_output__a_replay_as_text.snap")),
-    ("replay", "json", In("framewright-lab/tests/snapshots/cli_output__a_replay_as_json.snap")),
-    ("explain", "text", In("framewright-lab/tests/snapshots/explain__what_can_be_asked_for_is_listed.snap")),
-    ("explain", "json", In("framewright-lab/tests/snapshots/explain__the_same_as_json.snap")),
-    ("convert", "text", In("framewright-lab/tests/snapshots/cli_output__traces_are_converted.snap")),
+    ("replay", "text", In("framewright-lab/tests/command/snapshots/command__output__a_replay_as_text.snap")),
+    ("replay", "json", In("framewright-lab/tests/command/snapshots/command__output__a_replay_as_json.snap")),
+    (
+        "explain",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__explain__what_can_be_asked_for_is_listed.snap"),
+    ),
+    ("explain", "json", In("framewright-lab/tests/command/snapshots/command__explain__the_same_as_json.snap")),
+    ("convert", "text", In("framewright-lab/tests/command/snapshots/command__output__traces_are_converted.snap")),
     (
         "record",
         "text",
         In("framewright-lab/src/command/snapshots/framewright__command__record__tests__what_was_recorded_is_told.snap"),
     ),
-    ("doctor", "text", In("framewright-lab/tests/snapshots/record__the_doctor_of_a_machine_where_all_is_well.snap")),
-    ("doctor", "json", In("framewright-lab/tests/snapshots/record__the_doctor_of_a_machine_where_all_is_well-2.snap")),
-    ("bench", "text", In("framewright-bench/tests/snapshots/report__text_of_everything.snap")),
-    ("bench", "json", In("framewright-bench/tests/snapshots/report__json.snap")),
-    ("bench", "benchstat", In("framewright-bench/tests/snapshots/report__benchstat.snap")),
-    ("bench", "page_bench", In("framewright-bench/tests/snapshots/report__page_bench.snap")),
-    ("bench", "mmtests", In("framewright-bench/tests/snapshots/report__mmtests.snap")),
-    ("sim", "text", In("framewright-lab/tests/snapshots/sim_output__a_run_on_many_cpus.snap")),
+    (
+        "doctor",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__record__the_doctor_of_a_machine_where_all_is_well.snap"),
+    ),
+    (
+        "doctor",
+        "json",
+        In("framewright-lab/tests/command/snapshots/command__record__the_doctor_of_a_machine_where_all_is_well-2.snap"),
+    ),
+    ("bench", "text", In("framewright-bench/tests/benchmarks/snapshots/benchmarks__report__text_of_everything.snap")),
+    ("bench", "json", In("framewright-bench/tests/benchmarks/snapshots/benchmarks__report__json.snap")),
+    ("bench", "benchstat", In("framewright-bench/tests/benchmarks/snapshots/benchmarks__report__benchstat.snap")),
+    ("bench", "page_bench", In("framewright-bench/tests/benchmarks/snapshots/benchmarks__report__page_bench.snap")),
+    ("bench", "mmtests", In("framewright-bench/tests/benchmarks/snapshots/benchmarks__report__mmtests.snap")),
+    ("sim", "text", In("framewright-lab/tests/reports/snapshots/reports__sim_output__a_run_on_many_cpus.snap")),
     ("sim", "json", Here(&["sim --machine generic:1x2x1 --cpus 1 --seconds 0.0005 --warm-up 0 --format json"])),
-    ("sweep plan", "text", In("framewright-lab/tests/snapshots/sweep__a_sweep_is_planned_run_and_merged.snap")),
-    ("sweep run", "text", In("framewright-lab/tests/snapshots/sweep__a_sweep_is_planned_run_and_merged.snap")),
-    ("sweep merge", "text", In("framewright-lab/tests/snapshots/sweep_files__table.snap")),
+    (
+        "sweep plan",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__sweep__a_sweep_is_planned_run_and_merged.snap"),
+    ),
+    (
+        "sweep run",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__sweep__a_sweep_is_planned_run_and_merged.snap"),
+    ),
+    ("sweep merge", "text", In("framewright-lab/tests/reports/snapshots/reports__sweep_files__table.snap")),
     ("sweep merge", "jsonl", Here(&[PLAN, RAN, "sweep merge DIR/plan.results.jsonl --format jsonl"])),
     ("sweep merge", "json", Here(&[PLAN, RAN, "sweep merge DIR/plan.results.jsonl --format json"])),
-    ("sweep merge", "csv", In("framewright-lab/tests/snapshots/sweep_files__csv.snap")),
-    ("reproduce all", "text", In("framewright-lab/tests/snapshots/overview__one_screen.snap")),
-    ("reproduce all", "json", In("framewright-lab/tests/snapshots/overview__the_same_as_json.snap")),
+    ("sweep merge", "csv", In("framewright-lab/tests/reports/snapshots/reports__sweep_files__csv.snap")),
+    ("reproduce all", "text", In("framewright-lab/tests/reports/snapshots/reports__overview__one_screen.snap")),
+    ("reproduce all", "json", In("framewright-lab/tests/reports/snapshots/reports__overview__the_same_as_json.snap")),
     (
         "reproduce zone-lock",
         "text",
-        In("framewright-lab/tests/snapshots/reproduce__a_table_that_is_nearly_theirs.snap"),
+        In("framewright-lab/tests/reports/snapshots/reports__reproduce__a_table_that_is_nearly_theirs.snap"),
     ),
-    ("reproduce zone-lock", "json", In("framewright-lab/tests/snapshots/reproduce__the_same_as_json.snap")),
+    (
+        "reproduce zone-lock",
+        "json",
+        In("framewright-lab/tests/reports/snapshots/reports__reproduce__the_same_as_json.snap"),
+    ),
     (
         "reproduce zone-layout",
         "text",
-        In("framewright-lab/tests/snapshots/zone_layout__a_table_that_is_nearly_theirs.snap"),
+        In("framewright-lab/tests/reports/snapshots/reports__zone_layout__a_table_that_is_nearly_theirs.snap"),
     ),
-    ("reproduce zone-layout", "json", In("framewright-lab/tests/snapshots/zone_layout__the_same_as_json.snap")),
+    (
+        "reproduce zone-layout",
+        "json",
+        In("framewright-lab/tests/reports/snapshots/reports__zone_layout__the_same_as_json.snap"),
+    ),
     (
         "reproduce numa-stats",
         "text",
-        In("framewright-lab/tests/snapshots/numa_stats__a_table_that_is_nearly_theirs.snap"),
+        In("framewright-lab/tests/reports/snapshots/reports__numa_stats__a_table_that_is_nearly_theirs.snap"),
     ),
-    ("reproduce numa-stats", "json", In("framewright-lab/tests/snapshots/numa_stats__the_same_as_json.snap")),
-    ("reproduce irq-safe", "text", In("framewright-lab/tests/snapshots/irq_safe__tables_that_are_nearly_theirs.snap")),
-    ("reproduce irq-safe", "json", In("framewright-lab/tests/snapshots/irq_safe__the_same_as_json.snap")),
+    (
+        "reproduce numa-stats",
+        "json",
+        In("framewright-lab/tests/reports/snapshots/reports__numa_stats__the_same_as_json.snap"),
+    ),
+    (
+        "reproduce irq-safe",
+        "text",
+        In("framewright-lab/tests/reports/snapshots/reports__irq_safe__tables_that_are_nearly_theirs.snap"),
+    ),
+    (
+        "reproduce irq-safe",
+        "json",
+        In("framewright-lab/tests/reports/snapshots/reports__irq_safe__the_same_as_json.snap"),
+    ),
     (
         "reproduce fragmentation",
         "text",
-        In("framewright-lab/tests/snapshots/fragmentation__tables_that_are_nearly_theirs.snap"),
+        In("framewright-lab/tests/reports/snapshots/reports__fragmentation__tables_that_are_nearly_theirs.snap"),
     ),
-    ("reproduce fragmentation", "json", In("framewright-lab/tests/snapshots/fragmentation__the_same_as_json.snap")),
-    ("calibrate", "text", In("framewright-lab/tests/snapshots/calibrate__the_development_machines_measurements.snap")),
-    ("calibrate", "json", In("framewright-lab/tests/snapshots/calibrate__the_same_as_json.snap")),
-    ("compare", "text", In("framewright-lab/tests/snapshots/compare__changes_are_told_with_how_sure_they_are.snap")),
-    ("compare", "json", In("framewright-lab/tests/snapshots/compare__as_json.snap")),
-    ("compare", "mmtests", In("framewright-lab/tests/snapshots/compare__as_mmtests_prints_it.snap")),
-    ("compare", "lkp", In("framewright-lab/tests/snapshots/compare__as_the_robot_prints_it.snap")),
-    ("compare", "benchstat", In("framewright-lab/tests/snapshots/compare__as_go_prints_it.snap")),
-    ("compare", "will-it-scale", In("framewright-lab/tests/snapshots/compare__as_will_it_scale_prints_it.snap")),
+    (
+        "reproduce fragmentation",
+        "json",
+        In("framewright-lab/tests/reports/snapshots/reports__fragmentation__the_same_as_json.snap"),
+    ),
+    (
+        "calibrate",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__calibrate__the_development_machines_measurements.snap"),
+    ),
+    ("calibrate", "json", In("framewright-lab/tests/command/snapshots/command__calibrate__the_same_as_json.snap")),
+    (
+        "compare",
+        "text",
+        In("framewright-lab/tests/reports/snapshots/reports__compare__changes_are_told_with_how_sure_they_are.snap"),
+    ),
+    ("compare", "json", In("framewright-lab/tests/reports/snapshots/reports__compare__as_json.snap")),
+    ("compare", "mmtests", In("framewright-lab/tests/reports/snapshots/reports__compare__as_mmtests_prints_it.snap")),
+    ("compare", "lkp", In("framewright-lab/tests/reports/snapshots/reports__compare__as_the_robot_prints_it.snap")),
+    ("compare", "benchstat", In("framewright-lab/tests/reports/snapshots/reports__compare__as_go_prints_it.snap")),
+    (
+        "compare",
+        "will-it-scale",
+        In("framewright-lab/tests/reports/snapshots/reports__compare__as_will_it_scale_prints_it.snap"),
+    ),
     (
         "compare",
         "page_bench",
-        In("framewright-lab/tests/snapshots/compare__lines_of_page_bench_are_of_its_own_workloads.snap"),
+        In(
+            "framewright-lab/tests/reports/snapshots/reports__compare__lines_of_page_bench_are_of_its_own_workloads.snap",
+        ),
     ),
     ("stress", "text", Here(&["stress --operations 20k --quiescent 8"])),
-    ("ops", "text", In("framewright-lab/tests/snapshots/cli_ops__steps_are_told.snap")),
-    ("ops", "json", In("framewright-lab/tests/snapshots/cli_ops__the_same_as_json.snap")),
-    ("ops shrink", "text", In("framewright-lab/tests/snapshots/cli_ops__a_list_is_made_small.snap")),
+    ("ops", "text", In("framewright-lab/tests/command/snapshots/command__ops__steps_are_told.snap")),
+    ("ops", "json", In("framewright-lab/tests/command/snapshots/command__ops__the_same_as_json.snap")),
+    ("ops shrink", "text", In("framewright-lab/tests/command/snapshots/command__ops__a_list_is_made_small.snap")),
     ("ops fuzz", "text", Here(&["ops fuzz --scenarios 100 --check-every 0"])),
     ("mechanisms", "text", Here(&["mechanisms"])),
     ("mechanisms", "json", Here(&["mechanisms refill numa-threshold patch9 --format json"])),
-    ("proc tree", "text", In("framewright-lab/tests/snapshots/cli_proc__a_tree_has_linuxs_shape.snap")),
-    ("proc buddyinfo", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
+    ("proc tree", "text", In("framewright-lab/tests/command/snapshots/command__proc__a_tree_has_linuxs_shape.snap")),
+    (
+        "proc buddyinfo",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__proc__files_of_a_simulated_run.snap"),
+    ),
     (
         "proc zoneinfo",
         "text",
@@ -117,11 +176,27 @@ const OUTPUTS: &[(&str, &str, Kept)] = &[
         "text",
         Here(&["proc vmstat --machine generic:1x2x1 --cpus 1 --seconds 0.0005 --warm-up 0 -m baseline"]),
     ),
-    ("proc numastat", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
-    ("proc pagetypeinfo", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
-    ("proc unusable_index", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
-    ("proc extfrag_index", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
-    ("top", "text", In("framewright-lab/tests/snapshots/top__simulation_80x24.snap")),
+    (
+        "proc numastat",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__proc__files_of_a_simulated_run.snap"),
+    ),
+    (
+        "proc pagetypeinfo",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__proc__files_of_a_simulated_run.snap"),
+    ),
+    (
+        "proc unusable_index",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__proc__files_of_a_simulated_run.snap"),
+    ),
+    (
+        "proc extfrag_index",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__proc__files_of_a_simulated_run.snap"),
+    ),
+    ("top", "text", In("framewright-lab/tests/command/snapshots/command__top__simulation_80x24.snap")),
     ("completions bash", "text", Begin("completions bash")),
     ("completions elvish", "text", Begin("completions elvish")),
     ("completions fish", "text", Begin("completions fish")),
@@ -239,7 +314,7 @@ fn every_command_has_help() {
 /// Transcripts of mistakes are in the snapshots of many tests.
 #[test]
 fn every_command_has_an_error() {
-    let folder = project().join("crates/framewright-lab/tests/snapshots");
+    let folder = project().join("crates/framewright-lab/tests/command/snapshots");
     let mut wrong = BTreeSet::new();
     for entry in fs::read_dir(folder).unwrap() {
         let snapshot = text(&fs::read(entry.unwrap().path()).unwrap());

@@ -1,14 +1,11 @@
 //! `framewright compare` as a user runs it: on what the other commands really print, and on what they do not.
 
-mod cli_command;
-mod replay_synthetic;
-mod sim_samples;
-
 use std::fs;
 use std::path::Path;
 
-use cli_command::{run, text, transcript, unheard};
-use replay_synthetic::{FIRST, KERNEL, START, Synthetic};
+use crate::replay_synthetic::{FIRST, KERNEL, START, Synthetic};
+use crate::sim_samples;
+use crate::transcript::{run, text, transcript, unheard};
 
 /// A short run of the simulator, of each seed.
 fn simulate(seeds: &[u64], mechanisms: &str) -> String {

@@ -1,18 +1,15 @@
 //! Every error that a user can see: it names what is wrong and where, the exit code is 2, and nothing is printed as a
 //! result.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use cli_command::{run, transcript};
+use crate::replay_synthetic::{KERNEL, START, Synthetic};
+use crate::transcript::{run, transcript};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use replay_synthetic::{KERNEL, START, Synthetic};
 
 /// Runs the command on each line of arguments, where `DIR` is the folder; all must fail as errors do.
 fn errors(folder: &Path, commands: &[&str]) -> String {

@@ -1,15 +1,12 @@
 //! What a file or a peer calls things is shown, and not obeyed by a terminal: no control character of theirs is in any
 //! output.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use cli_command::{framewright, run, text};
+use crate::transcript::{framewright, run, text};
 
 const SHORT: [&str; 10] = [
     "--machine",

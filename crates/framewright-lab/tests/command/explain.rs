@@ -1,17 +1,14 @@
 //! Why a replay went as it did: the list, the explanations and every error, as a user sees them; and that they agree
 //! with the replay.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cli_command::{run, transcript};
+use crate::replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
+use crate::transcript::{run, transcript};
 use framewright::Mechanisms;
 use framewright_trace::explain::{ExplainError, Explanation, IncidentKind as Kind, Listing, list, why};
 use framewright_trace::replay::ReplayOptions;
-use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
 
 /// Eight pageblocks. A page of the kernel's takes two of them over; huge pages use up the rest, and at last the second
 /// of the two. Then two faults fail, until the kernel's page is freed.
@@ -132,7 +129,7 @@ fn the_list_adds_up_to_the_replay() {
     for name in ["default", "linux-6.1", "mixing"] {
         let mechanisms = Mechanisms::preset(name).unwrap();
         let listing = listing(mechanisms);
-        let report = replay_synthetic::run(&shipped(), &[mechanisms]).unwrap();
+        let report = crate::replay_synthetic::run(&shipped(), &[mechanisms]).unwrap();
         let column = &report.framewright;
         let of = |kind| listing.happenings.iter().filter(|row| row.kind == kind).count() as u64;
         let fragmenting = listing.happenings.iter().filter_map(|row| row.fallback.as_ref());

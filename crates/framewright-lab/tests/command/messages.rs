@@ -38,13 +38,13 @@ const UNSEEN: &[(&str, &str)] = &[
     ("pages were lost under {mechanisms}", "the same"),
     ("after the storm: {violation}", "the same"),
     ("the run ended with: {text}", "a run that panics: `sim/pool.rs` has a test that does"),
-    ("{error:#}\\nThe run again: {}", "a run that fails: `sim_sweep.rs` has one"),
+    ("{error:#}\\nThe run again: {}", "a run that fails: `reports/sim_sweep.rs` has one"),
     ("{error:#}\\nThe run again, with {path} x {factor}: {}", "the same"),
     ("a handler of signals", "a system that refuses handlers of signals"),
     ("cannot watch for signals", "the same"),
     ("{name} cannot be locked ({error}): name a file on a local file system with -o", "a file system without locks"),
     ("{error}; framewright doctor looks at all that a recording needs", "root, and a tracefs that breaks meanwhile"),
-    ("the files were removed", "a process that goes away: `cli_proc.rs` has one"),
+    ("the files were removed", "a process that goes away: `command/proc.rs` has one"),
     ("the project's own trace is not at {}; name a trace", "a program that was moved away from the project"),
 ];
 

@@ -1,15 +1,12 @@
 //! `framewright ops` as a user runs it.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cli_command::{framewright, run, text, transcript};
-use replay_synthetic::project;
+use crate::replay_synthetic::project;
+use crate::transcript::{framewright, run, text, transcript};
 
 const MACHINE: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
                        marks 0 Normal 4 6 8\n";

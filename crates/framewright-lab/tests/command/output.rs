@@ -1,15 +1,12 @@
 //! What the command prints when all is well.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use cli_command::{framewright, run, text, transcript};
+use crate::replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, Zone};
+use crate::transcript::{framewright, run, text, transcript};
 use framewright_trace::proc::flag;
-use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, Zone};
 
 /// A recording with something of everything: two zones, faults that part ways, a move, trouble.
 fn recording(folder: &Path) {

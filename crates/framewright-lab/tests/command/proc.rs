@@ -1,14 +1,11 @@
 //! `framewright proc` as a user runs it: of small simulated runs, and of an arena that this process shows.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cli_command::{framewright, run, text, transcript};
+use crate::transcript::{framewright, run, text, transcript};
 use framewright::request::GFP_USER;
 use framewright::{NodeId, Request};
 use framewright_rt::{Arena, Placement, ReportFile};

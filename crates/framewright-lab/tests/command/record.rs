@@ -1,18 +1,15 @@
 //! A recording of this machine's own kernel, where that is allowed, and what is said where it is not.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cli_command::{framewright, run, text, transcript};
+use crate::replay_synthetic::{KERNEL, START, Synthetic};
+use crate::transcript::{framewright, run, text, transcript};
 use framewright_lab::record::doctor::{CheckVerdict, Findings, Report, examine};
 use framewright_lab::record::tracefs::EVENTS;
 use framewright_trace::Trace;
 use framewright_trace::record::Kind;
-use replay_synthetic::{KERNEL, START, Synthetic};
 use rustix::process::Signal;
 
 /// A machine where everything is well.

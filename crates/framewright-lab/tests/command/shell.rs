@@ -1,15 +1,12 @@
 //! What shells and `man` are given: made for every command, and read by those who are to read it, where they are
 //! installed.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cli_command::{commands, run, text, transcript};
+use crate::transcript::{commands, run, text, transcript};
 
 /// Runs a checker on a file; says so loudly if there is none.
 fn checked(checker: &[&str], file: &Path) -> Option<String> {

@@ -1,11 +1,8 @@
 //! `framewright sim` as a user runs it: small runs in full, and that the same command prints the same bytes.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 
-use cli_command::{run, text, transcript};
+use crate::transcript::{run, text, transcript};
 use serde_json::Value;
 
 /// A run that takes a moment.

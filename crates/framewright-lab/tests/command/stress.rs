@@ -1,11 +1,8 @@
 //! `framewright stress` as a user runs it.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 
-use cli_command::{run, text, transcript};
+use crate::transcript::{run, text, transcript};
 
 #[test]
 fn a_run_that_finds_nothing() {

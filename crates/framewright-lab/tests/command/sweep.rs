@@ -1,18 +1,15 @@
 //! Sweeps as users run them: whoever runs which cells, in how many pieces, and however often it is killed, the merged
 //! results are the same bytes; and what is wrong is named.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use cli_command::{framewright, text, unheard};
+use crate::replay_synthetic::project;
+use crate::transcript::{framewright, text, unheard};
 use framewright_lab::sweep::results::Store;
-use replay_synthetic::project;
 use serde_json::Value;
 use tempfile::TempDir;
 

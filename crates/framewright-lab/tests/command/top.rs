@@ -1,8 +1,5 @@
 //! `framewright top`: frames of recorded and simulated sources, and what a user is told who asks for what cannot be.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cli_command::{run, text, transcript};
+use crate::replay_synthetic::project;
+use crate::transcript::{run, text, transcript};
 use framewright::Request;
 use framewright::request::GFP_USER;
 use framewright::units::PfnRange;
@@ -19,7 +17,6 @@ use framewright_lab::top::sweep::{PageblockSweep, pageblocks};
 use framewright_lab::top::{Asked, Kernel, Key, Screen, Socket, Theme, frame};
 use framewright_rt::{Arena, Placement};
 use framewright_trace::proc::ZoneInfo;
-use replay_synthetic::project;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 

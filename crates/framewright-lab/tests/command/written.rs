@@ -1,14 +1,11 @@
 //! Whatever a command writes: nothing is written through a symbolic link, and nothing that is not its own is touched on
 //! the way.
 
-mod cli_command;
-mod replay_synthetic;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use cli_command::{framewright, run, text};
+use crate::transcript::{framewright, run, text};
 
 const PRECIOUS: &str = "precious";
 const SHORT: &str = "--machine generic:1x2x1 --cpus 1 --seconds 0.0002 --warm-up 0";

@@ -1,7 +1,6 @@
 //! Files beside each other, in every form, from made-up runs; and every form that has a parser read back.
 
-mod sim_samples;
-
+use crate::sim_samples::run;
 use framewright_lab::compare::comparison::CompareError;
 use framewright_lab::compare::lines::{go, page_bench, will_it_scale};
 use framewright_lab::compare::read::documents;
@@ -12,7 +11,6 @@ use framewright_lab::compare::{By, Choice, Comparison, Side};
 use framewright_sim::report::Report;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sim_samples::run;
 
 /// How much the runs of six seeds differ, in thousandths.
 const NOISE: [i32; 6] = [-4, 3, 0, 7, -2, 1];

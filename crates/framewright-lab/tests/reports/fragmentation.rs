@@ -1,7 +1,6 @@
 //! The reproduction of the fragmentation avoidance series: text, page and checks from made-up runs; and a small run in full.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow, run};
 use framewright::Counters;
 use framewright::report::VmEvents;
 use framewright_lab::compare::points::points;
@@ -14,7 +13,6 @@ use framewright_lab::reproduce::fragmentation::{self, Case, Lengths, Part, Plan,
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Events, Faults, Phase, Reclaim, Sample};
-use sim_samples::{asks_nobody, is_closed, narrow, run};
 
 const COMMAND: &str = "framewright reproduce fragmentation --seeds 2 --seed 1";
 

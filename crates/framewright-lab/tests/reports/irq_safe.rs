@@ -1,7 +1,6 @@
 //! The reproduction of the irq-safe tables: text, page and checks from made-up runs.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 use framewright_bench::time_bench::{Primitive, ProtectionPair};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
@@ -14,7 +13,6 @@ use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce irq-safe --seed 1";
 

@@ -1,7 +1,6 @@
 //! The reproduction of the NUMA statistics' table: text, page and checks from made-up runs.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
@@ -11,7 +10,6 @@ use framewright_lab::reproduce::plan::{Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce numa-stats --seed 1";
 

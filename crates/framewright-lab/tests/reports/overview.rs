@@ -1,14 +1,12 @@
 //! The experiments at a glance: text, page and verdicts from made-up figures.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow};
 use framewright_lab::experiments::band::Bands;
 use framewright_lab::experiments::overview::{beside_overview, overview_page};
 use framewright_lab::experiments::{All, Experiment, all};
 use framewright_lab::reproduce::check::Check;
 use framewright_lab::reproduce::headline::{Gain, Headline, Row, Verdict};
 use framewright_lab::reproduce::variation::Band;
-use sim_samples::{asks_nobody, is_closed, narrow};
 
 fn headline(experiment: Experiment, rows: Vec<Row>) -> Headline {
     let ours =

@@ -1,7 +1,6 @@
 //! The reproduction of a published table: text, page and checks from made-up runs, and a plan of small runs in full.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
@@ -15,7 +14,6 @@ use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
 use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 

@@ -1,14 +1,12 @@
 //! What people and tools see of simulated runs: text, trace and sensitivity, from made-up runs.
 
-mod sim_samples;
-
+use crate::sim_samples::{narrow, run, sensitivity, spans};
 use framewright_lab::sim::sensitivity::Effect;
 use framewright_lab::sim::{CurveText, RunText, Sensitivity, timeline};
 use framewright_sim::machine::Basis;
 use framewright_sim::report::{CpuReport, Report, Times};
 use proptest::prelude::*;
 use serde_json::Value;
-use sim_samples::{narrow, run, sensitivity, spans};
 
 #[test]
 fn a_run_on_many_cpus() {

@@ -1,12 +1,10 @@
 //! The page for a browser: a small one in full, and what holds for any.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, bases, is_closed, run, sensitivity};
 use framewright_lab::html::Page;
 use framewright_lab::sim::Sensitivity;
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
-use sim_samples::{asks_nobody, bases, is_closed, run, sensitivity};
 
 const COMMAND: &str = "framewright sim --machine skylake-sp-2x28 --workload page_fault1 --mechanisms patch1 \
                        --cpus 1,8,28,56,112 --seed 1 --report report";

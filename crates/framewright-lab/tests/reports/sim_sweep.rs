@@ -1,15 +1,13 @@
 //! Curves and sensitivities: every run is made once, with what it should be made with, and errors say which.
 
-mod sim_samples;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::sim_samples::run;
 use framewright::Mechanisms;
 use framewright_lab::mechanisms;
 use framewright_lab::sim::sweep::{Job, RunSweep};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
-use sim_samples::run;
 
 fn machine() -> Spec {
     machine::named("broadwell-2x22").unwrap()

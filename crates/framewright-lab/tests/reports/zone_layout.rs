@@ -1,7 +1,6 @@
 //! The reproduction of the zone's layout: text, page and checks from made-up runs, and a plan of small runs in full.
 
-mod sim_samples;
-
+use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
@@ -13,7 +12,6 @@ use framewright_lab::reproduce::zone_layout::{self, Lengths, Plan, Published, pl
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::{Aim7, Passes};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce zone-layout --seed 1";
 

@@ -1,12 +1,10 @@
 //! Traces that no kernel recorded: a clear error, or they are followed; within the limit of memory either way.
 
-#[path = "../../framewright-lab/tests/replay_synthetic/mod.rs"]
-mod replay_synthetic;
-
 use std::fs;
 use std::io::BufWriter;
 use std::path::Path;
 
+use crate::replay_synthetic::{FIRST, FRAMES, KERNEL, MOVABLE, START, Synthetic, run};
 use framewright::units::{CpuId, Order, Pfn};
 use framewright_trace::fwt::CompactWriter;
 use framewright_trace::proc::{KPageFlags, flag};
@@ -14,7 +12,6 @@ use framewright_trace::record::{CommId, Comms, Kind, Quality, Record};
 use framewright_trace::replay::{ReplayError, ReplayOptions, Report, replay};
 use framewright_trace::state::InitialState;
 use proptest::prelude::*;
-use replay_synthetic::{FIRST, FRAMES, KERNEL, MOVABLE, START, Synthetic, run};
 
 /// Replays a recording of which `change` has changed zoneinfo.
 fn with_zoneinfo(trace: &Synthetic, change: impl Fn(String) -> String) -> Result<Report, ReplayError> {
@@ -94,7 +91,7 @@ fn zones_are_checked_against_each_other() {
     ];
     for &(node, name, start, frames) in table {
         let mut trace = Synthetic::new();
-        trace.zones.push(replay_synthetic::Zone { node, name, start, frames, free: frames });
+        trace.zones.push(crate::replay_synthetic::Zone { node, name, start, frames, free: frames });
         trace.alloc(START, 0, KERNEL).alloc(START + 1, 0, MOVABLE);
         let result = match with_zoneinfo(&trace, |text| text) {
             Ok(report) => format!("followed, {} frames, {} nodes", report.machine.frames, report.machine.nodes),

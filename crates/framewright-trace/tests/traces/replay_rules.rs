@@ -2,14 +2,11 @@
 //!
 //! The results are seen from outside: the frames allocated at the end, and the counts of the report.
 
-#[path = "../../framewright-lab/tests/replay_synthetic/mod.rs"]
-mod replay_synthetic;
-
+use crate::replay_synthetic::{FIRST, FRAMES, KERNEL, MOVABLE, SECOND, START, Synthetic};
 use framewright::Mechanisms;
 use framewright::mechanisms::FallbackPolicy;
 use framewright_trace::proc::flag;
 use framewright_trace::replay::{FirstTry, Knowledge, Report, Table};
-use replay_synthetic::{FIRST, FRAMES, KERNEL, MOVABLE, SECOND, START, Synthetic};
 
 /// The first frames of the second, third ... pageblock, in which nothing lies in the tests.
 const A: u64 = START + 0x200;
@@ -429,7 +426,7 @@ fn the_state_before_is_what_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     trace.write(folder.path());
     std::fs::remove_file(folder.path().join("zoneinfo")).unwrap();
-    let report = replay_synthetic::run(folder.path(), &[]).unwrap();
+    let report = crate::replay_synthetic::run(folder.path(), &[]).unwrap();
     assert_eq!(in_use(&report), (101, FRAMES, Knowledge::Frames));
 
     // Nothing: the frames that events name, rounded to largest blocks.
@@ -437,7 +434,7 @@ fn the_state_before_is_what_was_recorded() {
     trace.alloc(A, 0, KERNEL).free(B, 0).free(C, 3);
     let folder = tempfile::tempdir().unwrap();
     trace.write(folder.path());
-    let report = replay_synthetic::run(&folder.path().join("trace.txt"), &[]).unwrap();
+    let report = crate::replay_synthetic::run(&folder.path().join("trace.txt"), &[]).unwrap();
     assert_eq!(in_use(&report), (1, 2 * 1024, Knowledge::Nothing));
 }
 
