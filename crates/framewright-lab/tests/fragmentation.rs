@@ -7,10 +7,12 @@ use framewright::report::VmEvents;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::fragmentation::measured::READING;
 use framewright_lab::reproduce::fragmentation::plan::{CLOSER, MACHINES, SETTINGS, kernels};
-use framewright_lab::reproduce::fragmentation::{self, Case, Lengths, Part, Plan, Published, Runs};
+use framewright_lab::reproduce::fragmentation::{
+    self, Case, CaseRuns, FragmentationLengths, FragmentationPlan, FragmentationTables, Purpose,
+};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Events, Faults, Phase, Reclaim, Sample};
@@ -74,7 +76,7 @@ fn outcome(made: Made, seed: u64, rounds: usize) -> Outcome {
 /// Kernels that are as they have to be.
 fn good(config: &str, kernel: &str) -> Made {
     let asked = !config.ends_with("default");
-    let theirs = Published::built_in().unwrap();
+    let theirs = FragmentationTables::built_in().unwrap();
     let published = theirs.row(config, kernel).map_or(98.0, |row| row.huge_percent.round());
     let (unmovable, movable) = match kernel {
         "vanilla-4.20" => (200, 2_400),
@@ -89,18 +91,19 @@ fn good(config: &str, kernel: &str) -> Made {
 }
 
 /// The longest plan's runs, with fewer seeds and less memory.
-const LENGTHS: Lengths = Lengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
+const LENGTHS: FragmentationLengths =
+    FragmentationLengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
 
-fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Found, [Spec; 2]) {
-    let published = Published::built_in().unwrap();
+fn found(lengths: FragmentationLengths, made: impl Fn(&str, &str) -> Made) -> (Reproduction, [Spec; 2]) {
+    let published = FragmentationTables::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
-    let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 1, lengths };
-    let rounds = |case: &Case| if case.part == Part::Rounds { 3 } else { 1 };
+    let plan = FragmentationPlan { machines: [&machines[0], &machines[1]], published: &published, seed: 1, lengths };
+    let rounds = |case: &Case| if case.part == Purpose::Rounds { 3 } else { 1 };
     let of = |case: Case| {
         let outcome = outcome(made(case.setting.name, case.kernel), case.seed, rounds(&case));
         (case, outcome)
     };
-    let runs = Runs(plan.cases().into_iter().map(of).collect());
+    let runs = CaseRuns(plan.cases().into_iter().map(of).collect());
     let found = fragmentation::found(&plan, &runs, COMMAND);
     (found, machines)
 }
@@ -114,7 +117,7 @@ fn tables_that_are_nearly_theirs() {
 
 #[test]
 fn a_quick_look_says_what_it_is() {
-    let (found, _) = found(Lengths::QUICK, good);
+    let (found, _) = found(FragmentationLengths::QUICK, good);
     insta::assert_snapshot!(narrow(&found.text()));
     assert!(!all_hold(&found.checks) && found.checks.iter().all(|check| check.passed != Some(false)));
 }
@@ -195,11 +198,12 @@ fn the_page_has_both_sides_and_the_pictures() {
 
 #[test]
 fn a_small_run_is_made_again_to_the_byte() {
-    let published = Published::built_in().unwrap();
+    let published = FragmentationTables::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
-    let lengths = Lengths { mib: 64, settings: 2, seeds: 1, few: 0, rounds: 0 };
+    let lengths = FragmentationLengths { mib: 64, settings: 2, seeds: 1, few: 0, rounds: 0 };
     let json = || {
-        let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
+        let plan =
+            FragmentationPlan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
         let runs = plan.run(&mut |_, _| ()).unwrap();
         assert_eq!(runs.0.len(), 2 * kernels().count());
         let found = fragmentation::found(&plan, &runs, COMMAND);

@@ -6,10 +6,10 @@ use framewright_bench::time_bench::{Primitive, ProtectionPair};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, LOST, MODES, Native};
 use framewright_lab::reproduce::irq_safe::published::{Operation, Test};
-use framewright_lab::reproduce::irq_safe::{self, Lengths, Plan, Published};
+use framewright_lab::reproduce::irq_safe::{self, IrqSafeLengths, IrqSafePlan, IrqSafeTables};
 use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
@@ -33,7 +33,7 @@ fn batch([alloc, free]: [f64; 2]) -> Report {
 }
 
 /// Runs that save what was published, but for some percent of it.
-fn runs(plan: &Plan<'_>, published: &Published, off: Off) -> Runs {
+fn runs(plan: &IrqSafePlan<'_>, published: &IrqSafeTables, off: Off) -> Runs {
     let saved = |operation: Operation, batch: u32| {
         let row = published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap();
         row.corrected().saving() * (1.0 + off(&operation.row(batch)) / 100.0)
@@ -103,10 +103,16 @@ fn native() -> Native {
     }
 }
 
-fn found(off: Off) -> (Found, Spec) {
-    let published = Published::built_in().unwrap();
+fn found(off: Off) -> (Reproduction, Spec) {
+    let published = IrqSafeTables::built_in().unwrap();
     let [machine, desktop] = ["haswell-2x18", "skylake-desktop"].map(|name| machine::named(name).unwrap());
-    let plan = Plan { machine: &machine, desktop: &desktop, published: &published, seed: 1, lengths: Lengths::FULL };
+    let plan = IrqSafePlan {
+        machine: &machine,
+        desktop: &desktop,
+        published: &published,
+        seed: 1,
+        lengths: IrqSafeLengths::FULL,
+    };
     let found = irq_safe::found(&plan, (&runs(&plan, &published, off), &native()), COMMAND).unwrap();
     (found, machine.clone())
 }

@@ -5,8 +5,8 @@ mod sim_samples;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
-use framewright_lab::reproduce::numa_stats::{self, Lengths, Plan, Published};
+use framewright_lab::reproduce::found::Reproduction;
+use framewright_lab::reproduce::numa_stats::{self, NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
 use framewright_lab::reproduce::plan::{Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
@@ -21,7 +21,7 @@ fn outcome(cycles: f64) -> Report {
 }
 
 /// Runs that come out as published, but for some percent.
-fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -> Runs {
+fn runs(plan: &NumaStatsPlan<'_>, published: &NumaStatsTable, percent: impl Fn(&str) -> f64) -> Runs {
     let of = |row: &str| {
         let theirs = published.rows.iter().find(|known| known.threshold == row).map_or(110.0, |row| row.figures.cycles);
         (row.to_owned(), reported(outcome(theirs * (1.0 + percent(row) / 100.0))))
@@ -36,9 +36,9 @@ fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -
     runs
 }
 
-fn found(percent: impl Fn(&str) -> f64) -> (Found, Spec) {
-    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
-    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+fn found(percent: impl Fn(&str) -> f64) -> (Reproduction, Spec) {
+    let (published, machine) = (NumaStatsTable::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = NumaStatsPlan::new(&machine, &published, 1, NumaStatsLengths::FULL).unwrap();
     let found = numa_stats::found(&plan, &runs(&plan, &published, percent), COMMAND).unwrap();
     (found, machine)
 }
@@ -90,8 +90,8 @@ fn what_is_off_fails() {
 
 #[test]
 fn what_was_not_run_is_not_seen() {
-    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
-    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+    let (published, machine) = (NumaStatsTable::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = NumaStatsPlan::new(&machine, &published, 1, NumaStatsLengths::FULL).unwrap();
     let mut runs = runs(&plan, &published, nearly);
     runs.sets.remove("beside");
     assert_eq!(numa_stats::found(&plan, &runs, COMMAND).unwrap().checks.pop().unwrap().passed, None);

@@ -2,7 +2,7 @@
 
 mod sim_samples;
 
-use framewright_lab::html::Page;
+use framewright_lab::html::RunsPage;
 use framewright_lab::sim::Sensitivity;
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
@@ -31,7 +31,7 @@ fn parameters() -> Vec<Parameter> {
 fn page(runs: &[Report], sensitivities: &[Sensitivity]) -> String {
     let parameters = parameters();
     let parameters: Vec<&Parameter> = parameters.iter().collect();
-    Page { command: COMMAND, runs, parameters: &parameters, sensitivities }.render().unwrap()
+    RunsPage { command: COMMAND, runs, parameters: &parameters, sensitivities }.render().unwrap()
 }
 
 /// Curves of two sets of mechanisms.
@@ -84,7 +84,7 @@ fn what_is_in_the_data_is_text() {
     report.locks[0].name = hostile.to_owned();
     report.lines[0].name = hostile.to_owned();
     report.figures[0].name = hostile.to_owned();
-    let page = Page { command: hostile, runs: &[report, run(28)], parameters: &[], sensitivities: &[] };
+    let page = RunsPage { command: hostile, runs: &[report, run(28)], parameters: &[], sensitivities: &[] };
     let page = page.render().unwrap();
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
 }

@@ -5,11 +5,11 @@ mod sim_samples;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs, TABLE};
 use framewright_lab::reproduce::variation::{Band, Reach, Round, Variations, Varied, Varying};
 use framewright_lab::reproduce::zone_layout::plan::MEMORY;
-use framewright_lab::reproduce::zone_layout::{self, Lengths, Plan, Published, plan};
+use framewright_lab::reproduce::zone_layout::{self, ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable, plan};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::{Aim7, Passes};
@@ -17,9 +17,9 @@ use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce zone-layout --seed 1";
 
-fn plan<'a>(published: &'a Published, machine: &'a Spec) -> Plan<'a> {
+fn plan<'a>(published: &'a ZoneLayoutTable, machine: &'a Spec) -> ZoneLayoutPlan<'a> {
     let (workload, cpus) = (plan::workload(), vec![1, 8, 120]);
-    Plan { machine, published, workload, cpus, seed: 1, lengths: Lengths::FULL }
+    ZoneLayoutPlan { machine, published, workload, cpus, seed: 1, lengths: ZoneLayoutLengths::FULL }
 }
 
 /// A run of so many thousand processes a second.
@@ -29,7 +29,7 @@ fn outcome(cpus: usize, jobs: f64) -> Report {
 }
 
 /// Runs that come out almost as published: beside the lists the lock is faster on one CPU, slower on eight and more.
-fn runs(plan: &Plan<'_>) -> Runs {
+fn runs(plan: &ZoneLayoutPlan<'_>) -> Runs {
     let sets = plan.sets().unwrap();
     let table = |name: &str| {
         let jobs = match name.split(" on ").next().unwrap() {
@@ -67,7 +67,7 @@ fn runs(plan: &Plan<'_>) -> Runs {
 }
 
 /// What a variation shows in which the lock beside the lists is so many times as fast.
-fn moved(plan: &Plan<'_>, beside: f64) -> Figures {
+fn moved(plan: &ZoneLayoutPlan<'_>, beside: f64) -> Figures {
     let names = plan.varied(None, Round::Band).unwrap().unwrap().into_iter().map(|run| run.name);
     let jobs = [27.0 * beside, 50.0].map(|jobs| reported(outcome(120, jobs)));
     plan.figures(&names.zip(jobs).collect::<Vec<_>>())
@@ -77,15 +77,15 @@ fn machine() -> Spec {
     machine::named("ivybridge-ex-4x15").unwrap()
 }
 
-fn found(change: impl Fn(&Plan<'_>, &mut Runs)) -> (Found, Spec) {
-    let (published, machine) = (Published::built_in().unwrap(), machine());
+fn found(change: impl Fn(&ZoneLayoutPlan<'_>, &mut Runs)) -> (Reproduction, Spec) {
+    let (published, machine) = (ZoneLayoutTable::built_in().unwrap(), machine());
     let plan = plan(&published, &machine);
     let mut runs = runs(&plan);
     change(&plan, &mut runs);
     (zone_layout::found(&plan, &runs, COMMAND), machine.clone())
 }
 
-fn verdict(found: &Found, name: &str) -> Option<bool> {
+fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
     found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
 }
 
@@ -127,7 +127,7 @@ fn rows_of_the_fitted_direction_are_flagged() {
 
 #[test]
 fn what_is_off_fails() {
-    type Change = fn(&Plan<'_>, &mut Runs);
+    type Change = fn(&ZoneLayoutPlan<'_>, &mut Runs);
     let cases: [(&str, Change); 6] = [
         ("every change in the published direction", |_, runs| speed(runs, "ticket, beside-lists", 51.0)),
         ("with up to 4 CPUs", |_, runs| {
@@ -151,7 +151,7 @@ fn what_is_off_fails() {
 
 #[test]
 fn rows_of_the_machines_files_exist() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLayoutTable::built_in().unwrap();
     for name in machine::names() {
         for parameter in machine::named(name).unwrap().parameters() {
             for row in parameter.basis.rows().filter_map(|row| row.strip_prefix("zone-layout/")) {
@@ -164,12 +164,12 @@ fn rows_of_the_machines_files_exist() {
 /// On a small machine, all that a plan can ask for; the same again.
 #[test]
 fn a_small_plan_in_full() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLayoutTable::built_in().unwrap();
     let machine = machine::named("generic:1x2x1").unwrap();
     let few = Passes { warm_up: 1.0, window: 4.0 };
-    let lengths = Lengths { table: few, varied: Some(Varying { screen: few, band: few }) };
+    let lengths = ZoneLayoutLengths { table: few, varied: Some(Varying { screen: few, band: few }) };
     let workload = Aim7 { pages: 300, ..plan::workload() };
-    let plan = Plan { workload, cpus: vec![1, 2], lengths, ..plan(&published, &machine) };
+    let plan = ZoneLayoutPlan { workload, cpus: vec![1, 2], lengths, ..plan(&published, &machine) };
     let (mut told, mut most) = (0, 0);
     let run = |progress: &mut dyn FnMut(u64, u64)| zone_layout::found(&plan, &plan.run(progress).unwrap(), COMMAND);
     let first = run(&mut |done, total| {
@@ -177,7 +177,7 @@ fn a_small_plan_in_full() {
         (told, most) = (done, total);
     });
     assert!(told * 10 > most * 9, "{told} of {most}");
-    let json = |found: &Found| serde_json::to_value(found).unwrap();
+    let json = |found: &Reproduction| serde_json::to_value(found).unwrap();
     assert_eq!(json(&run(&mut |_, _| {})), json(&first));
     let first = json(&first);
     let list = |name: &str| first[name].as_array().unwrap().clone();

@@ -261,7 +261,7 @@ impl BenchRow {
         }
     }
 
-    fn total(&self) -> Vec<f64> {
+    fn totals(&self) -> Vec<f64> {
         self.rounds(|sample| sample.total, self.ns_per_page)
     }
 }
@@ -282,7 +282,7 @@ impl Benchmark {
                 setting: setting.clone(),
                 seed: None,
             };
-            let total = row.total();
+            let total = row.totals();
             let cycles = tsc_ghz.map_or(Vec::new(), |ghz| total.iter().map(|ns| ns * ghz).collect());
             let found = [
                 (Metric::usual("limit", "x limit", Better::Lower), self.ratios(row)),
@@ -301,8 +301,8 @@ impl Benchmark {
         let is_limit = |other: &&BenchRow| {
             (&other.workload, other.threads, &other.allocator) == (&row.workload, row.threads, &row.limit)
         };
-        let limit = self.rows.iter().find(is_limit).map(BenchRow::total).unwrap_or_default();
-        let total = row.total();
+        let limit = self.rows.iter().find(is_limit).map(BenchRow::totals).unwrap_or_default();
+        let total = row.totals();
         if limit.len() != self.rounds || total.len() != self.rounds {
             return row.ratio_to_limit.into_iter().collect();
         }

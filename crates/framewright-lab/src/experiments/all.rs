@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::band::Bands;
 use super::experiment::{Ask, Experiment, Made};
 use crate::reproduce::fitted;
-use crate::reproduce::headline::{Headline, Row, Verdict};
+use crate::reproduce::headline::{Headline, HeadlineRow, Verdict};
 use crate::reproduce::runs::Change;
 use crate::reproduce::text::{Wrapped, wrapped};
 use crate::reproduce::variation::FACTORS;
@@ -71,7 +71,7 @@ impl All {
         self.experiments.iter().all(Headline::holds)
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Row> {
+    fn headline_rows(&self) -> impl Iterator<Item = &HeadlineRow> {
         self.experiments.iter().flat_map(|headline| &headline.rows)
     }
 
@@ -84,8 +84,8 @@ impl All {
     pub fn tally(&self) -> String {
         use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand, SameWay};
         let all = [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand];
-        let published = self.rows().filter(|row| row.published.is_some()).count();
-        let count = |verdict| self.rows().filter(|row| row.verdict == verdict).count();
+        let published = self.headline_rows().filter(|row| row.published.is_some()).count();
+        let count = |verdict| self.headline_rows().filter(|row| row.verdict == verdict).count();
         let told = all.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count != 0);
         let told: Vec<String> = told.map(|(count, verdict)| format!("{} {count}", verdict.words())).collect();
         format!("Of {published} published figures: {}", told.join(", "))
@@ -93,7 +93,7 @@ impl All {
 
     /// What bands and verdicts mean.
     pub fn legend(&self) -> String {
-        let has = |verdict| self.rows().any(|row| row.verdict == verdict);
+        let has = |verdict| self.headline_rows().any(|row| row.verdict == verdict);
         let holds = "in band: the band, of other seeds, holds it";
         let parts = [
             (true, "as published: as near as docs/reproduce.md asks"),
@@ -113,7 +113,7 @@ fn was_recorded(seed: u64) -> bool {
 }
 
 /// A band in words; none is nothing.
-pub fn band(row: &Row) -> String {
+pub fn band(row: &HeadlineRow) -> String {
     row.band.map_or(String::new(), |band| {
         let sign = |value: f64| if row.unit == "%" { format!("{value:+.1}") } else { format!("{value:.1}") };
         format!("{} … {}", sign(band.0[0]), sign(band.0[1]))

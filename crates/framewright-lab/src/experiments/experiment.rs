@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use framewright_sim::machine::{self, Spec};
 
 use crate::reproduce::check::Check;
-use crate::reproduce::found::Found;
+use crate::reproduce::found::Reproduction;
 use crate::reproduce::headline::Headline;
 use crate::reproduce::plan::Plan as _;
 use crate::reproduce::runs::{Change, Progress};
@@ -129,7 +129,7 @@ impl Experiment {
         Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
     }
 
-    fn of(self, found: &Found, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
+    fn of(self, found: &Reproduction, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
         Ok(Made {
             experiment: self,
             text: found.text(),
@@ -142,63 +142,63 @@ impl Experiment {
 }
 
 fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use zone_lock::{Kernel, Lengths, Plan, Published, Scale, plan};
-    let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLock.spec(ask.change)?);
+    use zone_lock::{KernelPreset, MemoryScale, ZoneLockLengths, ZoneLockPlan, ZoneLockTable, plan};
+    let (published, machine) = (&ZoneLockTable::built_in()?, &Experiment::ZoneLock.spec(ask.change)?);
     let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
     let with_lru = published.lru.iter().map(|row| row.name.clone());
-    let plan = Plan {
+    let plan = ZoneLockPlan {
         machine,
         published,
-        kernels: Kernel::all(published),
+        kernels: KernelPreset::all(published),
         with_lru: with_lru.filter(|_| !ask.quick).collect(),
-        presets: if ask.quick { Vec::new() } else { Kernel::presets(published) },
+        presets: if ask.quick { Vec::new() } else { KernelPreset::presets(published) },
         cpus: published.cpus,
         curve: if ask.page { curve.to_vec() } else { Vec::new() },
         seed: ask.seed,
-        scale: Scale::of(published),
-        lengths: if ask.quick { Lengths::QUICK } else { Lengths::FULL },
+        scale: MemoryScale::of(published),
+        lengths: if ask.quick { ZoneLockLengths::QUICK } else { ZoneLockLengths::FULL },
     };
     let found = zone_lock::found(&plan, &plan.run(progress)?, command);
     Experiment::ZoneLock.of(&found, ask, &[machine])
 }
 
 fn zone_layout(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use zone_layout::{Lengths, Plan, Published, plan};
-    let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLayout.spec(ask.change)?);
-    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    use zone_layout::{ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable, plan};
+    let (published, machine) = (&ZoneLayoutTable::built_in()?, &Experiment::ZoneLayout.spec(ask.change)?);
+    let lengths = if ask.quick { ZoneLayoutLengths::QUICK } else { ZoneLayoutLengths::FULL };
     let cpus = if ask.quick { plan::FEW.to_vec() } else { plan::CURVE.to_vec() };
-    let plan = Plan { machine, published, workload: plan::workload(), cpus, seed: ask.seed, lengths };
+    let plan = ZoneLayoutPlan { machine, published, workload: plan::workload(), cpus, seed: ask.seed, lengths };
     let found = zone_layout::found(&plan, &plan.run(progress)?, command);
     Experiment::ZoneLayout.of(&found, ask, &[machine])
 }
 
 fn numa_stats(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use numa_stats::{Lengths, Plan, Published};
-    let (published, machine) = (Published::built_in()?, &Experiment::NumaStats.spec(ask.change)?);
-    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
-    let plan = Plan::new(machine, &published, ask.seed, lengths)?;
+    use numa_stats::{NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
+    let (published, machine) = (NumaStatsTable::built_in()?, &Experiment::NumaStats.spec(ask.change)?);
+    let lengths = if ask.quick { NumaStatsLengths::QUICK } else { NumaStatsLengths::FULL };
+    let plan = NumaStatsPlan::new(machine, &published, ask.seed, lengths)?;
     let found = numa_stats::found(&plan, &plan.run(progress)?, command)?;
     Experiment::NumaStats.of(&found, ask, &[machine])
 }
 
 fn irq_safe(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use irq_safe::{Lengths, Plan, Published};
-    let (published, machine) = (&Published::built_in()?, &Experiment::IrqSafe.spec(ask.change)?);
+    use irq_safe::{IrqSafeLengths, IrqSafePlan, IrqSafeTables};
+    let (published, machine) = (&IrqSafeTables::built_in()?, &Experiment::IrqSafe.spec(ask.change)?);
     let desktop = &machine::named("skylake-desktop")?;
-    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
-    let plan = Plan { machine, desktop, published, seed: ask.seed, lengths };
+    let lengths = if ask.quick { IrqSafeLengths::QUICK } else { IrqSafeLengths::FULL };
+    let plan = IrqSafePlan { machine, desktop, published, seed: ask.seed, lengths };
     let found = irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)?;
     Experiment::IrqSafe.of(&found, ask, &[machine])
 }
 
 fn fragmentation(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use fragmentation::{Lengths, Plan, Published, plan};
-    let (published, skylake) = (&Published::built_in()?, &Experiment::Fragmentation.spec(ask.change)?);
+    use fragmentation::{FragmentationLengths, FragmentationPlan, FragmentationTables, plan};
+    let (published, skylake) = (&FragmentationTables::built_in()?, &Experiment::Fragmentation.spec(ask.change)?);
     let machines = [skylake, &machine::named(plan::MACHINES[1].name)?];
-    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    let lengths = if ask.quick { FragmentationLengths::QUICK } else { FragmentationLengths::FULL };
     let (mib, seeds) = (ask.mib.unwrap_or(lengths.mib), ask.seeds.unwrap_or(lengths.seeds));
-    let lengths = Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
-    let plan = Plan { machines, published, seed: ask.seed, lengths };
+    let lengths = FragmentationLengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
+    let plan = FragmentationPlan { machines, published, seed: ask.seed, lengths };
     let found = fragmentation::found(&plan, &plan.run(progress)?, command);
     Experiment::Fragmentation.of(&found, ask, &machines)
 }

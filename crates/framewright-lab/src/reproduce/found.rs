@@ -16,7 +16,7 @@ use super::headline::Headline;
 use super::show::Show;
 use super::text::Wrapped;
 use super::variation::Varied;
-use crate::html::{Row, Section, environment};
+use crate::html::{ParameterRow, RunSection, environment};
 
 /// Values by name, in an order of their own: a part of the JSON.
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub(crate) use object;
 
 /// What came of an experiment.
 #[derive(Serialize)]
-pub struct Found {
+pub struct Reproduction {
     #[serde(flatten)]
     pub(super) head: Head,
     /// The rest of the JSON.
@@ -67,7 +67,7 @@ pub struct Found {
     pub headline: Headline,
 }
 
-impl Found {
+impl Reproduction {
     /// Nothing yet, of an experiment whose head this is.
     pub fn new(head: Head, fitted: Vec<Fitted>, varied: Option<&Varied>) -> Self {
         let (experiment, varied) = (head.experiment, varied.cloned());
@@ -107,12 +107,15 @@ impl Found {
     /// The template does not fit the data, which is a mistake in this crate.
     pub fn page(&self, machines: &[&Spec]) -> Result<String, minijinja::Error> {
         let Self { head, fitted, varied, checks, show, .. } = self;
-        let page = Page {
+        let page = ReproductionContext {
             found: Evidence { head, fitted, varied: varied.as_ref() },
             show,
             checks: checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
-            runs: show.runs.iter().map(|(name, report)| (name.as_str(), Section::of(report))).collect(),
-            machines: machines.iter().map(|spec| (&*spec.name, spec.parameters().map(Row::of).collect())).collect(),
+            runs: show.runs.iter().map(|(name, report)| (name.as_str(), RunSection::of(report))).collect(),
+            machines: machines
+                .iter()
+                .map(|spec| (&*spec.name, spec.parameters().map(ParameterRow::of).collect()))
+                .collect(),
         };
         environment()?.get_template("reproduction.html")?.render(Serde(page))
     }
@@ -120,12 +123,12 @@ impl Found {
 
 /// All that the template names.
 #[derive(Serialize)]
-struct Page<'a> {
+struct ReproductionContext<'a> {
     found: Evidence<'a>,
     show: &'a Show,
     checks: Vec<(&'a Check, String)>,
-    runs: Vec<(&'a str, Section<'a>)>,
-    machines: Vec<(&'a str, Vec<Row<'a>>)>,
+    runs: Vec<(&'a str, RunSection<'a>)>,
+    machines: Vec<(&'a str, Vec<ParameterRow<'a>>)>,
 }
 
 #[derive(Serialize)]

@@ -12,14 +12,14 @@ const FILE: &str = include_str!("../../../../../data/published/irq-safe.toml");
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct IrqSafeTables {
     /// What it is.
     pub title: String,
     /// Where it is from.
     pub source: String,
     /// Batches of pages.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<BatchRow>,
     /// A pair, on another machine.
     pub page_bench02: Both,
     /// Parts of a pair there.
@@ -93,7 +93,7 @@ impl Operation {
 /// A batch.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct BatchRow {
     /// What is done.
     pub operation: Operation,
     /// Pages, as the program calls it.
@@ -103,7 +103,7 @@ pub struct Row {
     pub printed: Both,
 }
 
-impl Row {
+impl BatchRow {
     /// Over as many pages as there were: one more than the program says.
     pub fn corrected(&self) -> Both {
         let batch = f64::from(self.batch);
@@ -225,7 +225,7 @@ pub struct Softirq {
     pub mbit: f64,
 }
 
-impl Published {
+impl IrqSafeTables {
     /// The tables that come with the program.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl Published {
     fn check(&self) -> anyhow::Result<()> {
         let names: Vec<String> = self.rows.iter().map(|row| row.operation.row(row.batch)).collect();
         names_differ(names.iter().map(String::as_str))?;
-        for (Row { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
+        for (BatchRow { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
             ensure!(*batch != 0, "row {name}: a batch of no page");
             printed.check(&format!("row {name}"))?;
         }
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum() {
-        let published = Published::built_in().unwrap();
+        let published = IrqSafeTables::built_in().unwrap();
         assert_eq!((published.rows.len(), published.batches().len()), (45, 15));
         let of = |operation, batch| {
             published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap().printed
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_page_more_than_it_says_is_divided_out() {
         let printed = Both { vanilla: 287.15, irqsafe: 219.0 };
-        let row = Row { operation: Operation::Alloc, batch: 1, printed };
+        let row = BatchRow { operation: Operation::Alloc, batch: 1, printed };
         assert_eq!(row.corrected(), Both { vanilla: 143.575, irqsafe: 109.5 });
     }
 
@@ -305,7 +305,7 @@ mod tests {
             (Statistic::CoeffVar, 62.15),
             (Statistic::Max, 1.82),
         ];
-        for (row, (statistic, gain)) in Published::built_in().unwrap().aim9.iter().zip(printed) {
+        for (row, (statistic, gain)) in IrqSafeTables::built_in().unwrap().aim9.iter().zip(printed) {
             assert_eq!(row.statistic, statistic);
             // The coefficients are printed with two places.
             assert!((statistic.gain_percent(row.value) - gain).abs() < 0.5, "{statistic:?}");
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake(FILE, IrqSafeTables::check, (from, to));
         assert_eq!(wrong("batch = 2\n", "batch = 1\n"), "row alloc 1 is there twice");
         assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
         assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");

@@ -5,16 +5,16 @@ use framewright_sim::report::{LineReport, Report};
 use framewright_sim::workload::{Passes, Workload};
 
 use super::plan::{
-    LOCKS, MEMORY, MEMORY_SET, NAME, PLACES, Plan, Quantity, computing, mechanisms, run_name, variant_name, variants,
-    with_memory,
+    LOCKS, MEMORY, MEMORY_SET, NAME, PLACES, Quantity, ZoneLayoutPlan, computing, mechanisms, run_name, variant_name,
+    variants, with_memory,
 };
 use crate::html::plot::{Axis, Plot, Series};
 use crate::reproduce::check::{Check, Standing, points, seen};
 use crate::reproduce::fitted;
-use crate::reproduce::found::{Found, Object, object};
+use crate::reproduce::found::{Object, Reproduction, object};
 use crate::reproduce::head::Head;
 use crate::reproduce::plan::{Runs, TABLE};
-use crate::reproduce::show::{Cell, Grid, Place, cell, cpus, either, in_text, named, on_page};
+use crate::reproduce::show::{Grid, GridCell, Place, cell, cpus, either, in_text, named, on_page};
 use crate::reproduce::text::WHY;
 use crate::reproduce::variation::{Band, Varying};
 use crate::reproduce::why::{ZONE, waiting};
@@ -35,10 +35,10 @@ const FIELDS: (usize, f64) = (4, 0.5);
 const NAMES: (usize, usize) = (54, 26);
 
 /// What came of it, from what was published and what was run. `command` says how it is made again.
-pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> Found {
+pub fn found(plan: &ZoneLayoutPlan<'_>, runs: &Runs, command: &str) -> Reproduction {
     let published = plan.published;
     let head = Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed));
-    let mut found = Found::new(head, fitted::to(NAME, plan.machine), runs.varied());
+    let mut found = Reproduction::new(head, fitted::to(NAME, plan.machine), runs.varied());
     let (Head { model, seed, .. }, cpus, workload) =
         (&found.head, plan.most(), Workload::Aim7(plan.workload).to_string());
     found.show.open(
@@ -76,12 +76,12 @@ fn passes_in_words(Passes { warm_up, window }: Passes) -> String {
     format!("{window} processes of each CPU measured, {warm_up} before")
 }
 
-fn signed(percent: f64) -> Cell {
+fn signed(percent: f64) -> GridCell {
     cell(format!("{percent:+.1}"))
 }
 
 /// The table; checks of the changes' direction, of what bands hold, and of their width.
-fn table(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> [Check; 3] {
+fn table(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [Check; 3] {
     let mut table = Grid::new(&format!("<{} change, %|>12 theirs|>13 ours |>13 band", NAMES.0)).page(
         "The table",
         "Change, percent",
@@ -109,7 +109,7 @@ fn table(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> [Check; 3] {
                 found.headline.row(name, "%", [theirs, ours], false, standing == Some(Standing::InBand));
             }
         } else if let Some(why_not) = why_not {
-            let cells = cells.into_iter().map(Cell::page_alone);
+            let cells = cells.into_iter().map(GridCell::page_alone);
             table.row(cells.chain([on_page(why_not).with("colspan=\"2\" class=\"name quiet\"")]).collect());
             absent.push(format!("  {name}: theirs {theirs:+.1}, ours {why_not}"));
         }
@@ -139,7 +139,7 @@ fn table(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> [Check; 3] {
 
 /// What an assumption about tasks' memory leads to: the change of jobs from the lock behind the lists to the one beside
 /// them.
-fn memory(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Object> {
+fn memory(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Object> {
     let caption = "How it was is not known; the table is made with the last";
     let heads = "Memory|Change of jobs, %|Computing behind the lists, % of CPU time|beside, %";
     let mut table = Grid::new(&format!("<{} Memory of the tasks|>12 change, %|>24 computing, %", NAMES.0)).page(
@@ -183,7 +183,7 @@ struct Variant {
     change: f64,
 }
 
-fn of_variants(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Variant> {
+fn of_variants(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Variant> {
     let columns = format!("<{}|>18 processes a second|>12 change, %|>20 waiting for it, %|>14 held, p50", NAMES.1);
     let heads = "Lock and place|Processes per second|Change, %|Waiting for it, % of CPU time|Held, p50";
     let mut table = Grid::new(&columns).above(format!("The lock and its place, on {} CPUs", plan.most())).page(
@@ -285,7 +285,7 @@ impl Crossing {
 }
 
 /// Processes by number of CPUs, and from how many CPUs on which place is the faster; a check of few CPUs.
-fn curves(variants: &[Variant], found: &mut Found) -> Check {
+fn curves(variants: &[Variant], found: &mut Reproduction) -> Check {
     let crossings = LOCKS.map(|lock| Crossing::of(lock, variants));
     let numbers = || variants.first().into_iter().flat_map(|first| first.jobs.iter().map(|(number, _)| *number));
     let columns: String = numbers().map(|number| format!("|>9 {number}")).collect();
@@ -298,7 +298,7 @@ fn curves(variants: &[Variant], found: &mut Found) -> Check {
         table.row([cell(name).cut(NAMES.1)].into_iter().chain(jobs).collect());
     }
     for Crossing { lock, gains, of_takings, .. } in &crossings {
-        let row = |name: Cell, points: &Points| -> Vec<Cell> {
+        let row = |name: GridCell, points: &Points| -> Vec<GridCell> {
             [name].into_iter().chain(points.iter().map(|(_, gain)| signed(*gain))).collect()
         };
         let name = either(format!("{lock}, beside gains, %"), format!("{lock}: beside gains, %")).cut(NAMES.1);
@@ -365,7 +365,7 @@ fn apart(variants: &[Variant]) -> Check {
     Check::seen(name, apart <= theirs * LEFT, format!("{:.1} % against {:.1} %", apart * 100.0, theirs * 100.0))
 }
 
-fn headline(cpus: usize, variants: &[Variant], found: &mut Found) {
+fn headline(cpus: usize, variants: &[Variant], found: &mut Reproduction) {
     let (first, best, beside_queued) = (variants.first(), variants.last(), variants.get(PLACES.len()));
     let jobs = [first, best].map(|of| of.map_or(f64::NAN, |of| of.performance));
     let [cure, beside] = [best, beside_queued].map(|of| points(of.map_or(f64::NAN, |of| of.change)));
