@@ -5,10 +5,10 @@ mod replay_synthetic;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use cli_command::{framewright, run, text, transcript};
+use cli_command::{framewright, refused, run, shown, text};
 use replay_synthetic::project;
 
 const MACHINE: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
@@ -31,12 +31,6 @@ fn folder(lists: &[(&str, &str)]) -> tempfile::TempDir {
         fs::write(folder.path().join(name), format!("{MACHINE}{steps}")).unwrap();
     }
     folder
-}
-
-/// What a line of arguments prints, with its status; DIR is the folder.
-fn shown(folder: &Path, command: &str) -> String {
-    let command = command.replace("DIR", &folder.display().to_string());
-    transcript(folder, &command.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
@@ -126,12 +120,7 @@ fn what_cannot_be_run_is_named() {
         "fuzz --ops 0",
         "fuzz --scenarios 1 -o DIR/others.txt",
     ];
-    let mut all = String::new();
-    for command in commands {
-        all += &(shown(folder.path(), format!("ops {command}").trim()) + "\n");
-    }
-    assert_eq!(all.matches("\n[2]\n").count(), commands.len(), "{all}");
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(refused(folder.path(), commands.map(|command| format!("ops {command}"))));
 }
 
 /// A list of which the last line does not hold, and much of which has nothing to do with that.

@@ -4,10 +4,9 @@
 mod cli_command;
 mod replay_synthetic;
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use cli_command::{run, transcript};
+use cli_command::{run, shown};
 use framewright::Mechanisms;
 use framewright_trace::explain::{ExplainError, Explanation, IncidentKind as Kind, Listing, list, why};
 use framewright_trace::replay::ReplayOptions;
@@ -30,14 +29,7 @@ fn recording(folder: &Path) {
 fn transcripts(commands: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     recording(folder.path());
-    let path = folder.path().display().to_string();
-    let mut all = String::new();
-    for command in commands {
-        let arguments: Vec<String> = command.split(' ').map(|argument| argument.replace("DIR", &path)).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        writeln!(all, "{}", transcript(folder.path(), &arguments)).unwrap();
-    }
-    all
+    commands.iter().map(|command| shown(folder.path(), command) + "\n").collect()
 }
 
 #[test]
@@ -55,8 +47,7 @@ fn where_nothing_happened_it_says_where_else_to_look() {
     let mut trace = Synthetic::new();
     trace.alloc(START, 0, MOVABLE).free(START, 0);
     trace.write(folder.path());
-    let path = folder.path().display().to_string();
-    let told = |mechanisms: &str| transcript(folder.path(), &["explain", &path, "-m", mechanisms]);
+    let told = |mechanisms: &str| shown(folder.path(), &format!("explain DIR -m {mechanisms}"));
     insta::assert_snapshot!(["default", "linux-6.1"].map(told).join("\n"));
 }
 
