@@ -22,7 +22,7 @@ crates=(
     crates/framewright-sim/src
     crates/framewright-trace/src
     crates/framewright-ops/src
-    crates/framewright-lab/src:tree,import=33,circle,call=26,name=42
+    crates/framewright-lab/src
     crates/framewright-bench/src
     crates/framewright-table/src
     crates/framewright-peers/src

@@ -91,14 +91,14 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::headline::{Gain, Row};
+    use crate::reproduce::headline::{Gain, HeadlineRow};
 
     #[test]
     fn a_band_holds_what_it_was_widened_for() {
         let headline = |ours| Headline {
             experiment: "zone-lock",
             what: String::new(),
-            rows: vec![Row::new("patch7", "%", [-73.3, ours], false, true)],
+            rows: vec![HeadlineRow::new("patch7", "%", [-73.3, ours], false, true)],
             gain: Gain::default(),
             ours: String::new(),
             fails: Vec::new(),
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(bands.of("zone-lock", "patch7"), Some(Band([-72.4, -70.0])));
         assert_eq!(bands.of("zone-lock", "patch8"), None);
         assert!(bands.unmatched(&headline(-72.0)).is_empty());
-        let other = Headline { rows: vec![Row::of_default("default", "%", 1.0)], ..headline(-72.0) };
+        let other = Headline { rows: vec![HeadlineRow::of_default("default", "%", 1.0)], ..headline(-72.0) };
         assert_eq!(bands.unmatched(&other), ["default", "patch7"]);
         let file = bands.to_file().unwrap();
         assert_eq!(toml::from_str::<Bands>(&file).unwrap(), bands);

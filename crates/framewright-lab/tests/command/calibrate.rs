@@ -1,6 +1,6 @@
 //! What a calibration finds from given measurements. How fast this machine is no test asks.
 
-use crate::transcript::transcript;
+use crate::transcript::refused;
 use framewright_lab::calibrate::{BASIS, Calibration, from_measured, names};
 use framewright_sim::machine::{self, Basis, Written};
 
@@ -83,18 +83,9 @@ fn measurements_that_nothing_explains() {
 #[test]
 fn arguments_that_make_no_sense() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.txt");
-    let path = path.display().to_string();
-    let all: String = [
-        &["calibrate", "--out", &path][..],
-        &["calibrate", "--rounds", "0"],
-        &["calibrate", "--quick", "--rounds", "5"],
-        &["calibrate", "--machine", "nowhere"],
-    ]
-    .iter()
-    .map(|arguments| transcript(folder.path(), arguments) + "\n")
-    .collect();
-    insta::assert_snapshot!(all);
+    let commands = ["--out DIR/mine.txt", "--rounds 0", "--quick --rounds 5", "--machine nowhere"]
+        .map(|all| format!("calibrate {all}"));
+    insta::assert_snapshot!(refused(folder.path(), commands));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::replay_synthetic::project;
-use crate::transcript::{commands, section, short_help, text, transcript};
+use crate::transcript::{commands, section, short_help, shown, text, transcript};
 
 /// Where an output is kept.
 enum Kept {
@@ -264,8 +264,7 @@ fn without_numbers(text: &str) -> String {
 
 /// What a line of arguments prints, with the folder called DIR.
 fn printed(folder: &Path, command: &str) -> String {
-    let arguments = command.replace("DIR", &folder.display().to_string());
-    let all = transcript(folder, &arguments.split(' ').collect::<Vec<_>>());
+    let all = shown(folder, command);
     let printed = all.strip_prefix(&format!("$ framewright {command}\n"));
     printed.and_then(|printed| printed.strip_suffix("[0]\n")).unwrap_or_else(|| panic!("{all}")).to_owned()
 }

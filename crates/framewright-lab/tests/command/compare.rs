@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::replay_synthetic::{FIRST, KERNEL, START, Synthetic};
 use crate::sim_samples;
-use crate::transcript::{run, text, transcript, unheard};
+use crate::transcript::{refused, run, shown, text, unheard};
 
 /// A short run of the simulator, of each seed.
 fn simulate(seeds: &[u64], mechanisms: &str) -> String {
@@ -20,10 +20,7 @@ fn simulate(seeds: &[u64], mechanisms: &str) -> String {
 }
 
 fn compare(folder: &Path, arguments: &str) -> String {
-    let path = folder.display().to_string();
-    let arguments: Vec<String> = arguments.split(' ').map(|argument| argument.replace("DIR", &path)).collect();
-    let arguments: Vec<&str> = ["compare"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    transcript(folder, &arguments) + "\n"
+    shown(folder, &format!("compare {arguments}")) + "\n"
 }
 
 #[test]
@@ -109,9 +106,7 @@ fn what_is_no_result_is_named() {
         "DIR/sim.json --fail-over much",
         "DIR/sim.json --by machine",
     ];
-    let all: String = commands.iter().map(|command| compare(folder.path(), command)).collect();
-    assert_eq!(all.matches("\n[2]\n").count(), commands.len(), "{all}");
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(refused(folder.path(), commands.map(|command| format!("compare {command}"))));
 }
 
 /// Runs with so many seeds, faster by a factor.

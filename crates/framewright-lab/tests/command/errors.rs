@@ -1,30 +1,13 @@
 //! Every error that a user can see: it names what is wrong and where, the exit code is 2, and nothing is printed as a
 //! result.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use crate::replay_synthetic::{KERNEL, START, Synthetic};
-use crate::transcript::{run, transcript};
+use crate::transcript::{refused, run, transcript};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-
-/// Runs the command on each line of arguments, where `DIR` is the folder; all must fail as errors do.
-fn errors(folder: &Path, commands: &[&str]) -> String {
-    let mut all = String::new();
-    for command in commands {
-        let path = folder.display().to_string();
-        let arguments: Vec<String> = command.split(' ').map(|argument| argument.replace("DIR", &path)).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = run(&arguments);
-        assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(output.stdout.is_empty(), "{command}");
-        writeln!(all, "{}", transcript(folder, &arguments)).unwrap();
-    }
-    all
-}
 
 fn recording() -> Synthetic {
     let mut trace = Synthetic::new();
@@ -60,7 +43,7 @@ fn what_is_no_trace() {
         "convert DIR/missing DIR/out.fwt",
         "convert DIR/empty DIR/out.fwt",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     assert!(!folder.path().join("out.fwt").exists());
 }
 
@@ -91,7 +74,7 @@ fn malformed_lines_are_named() {
         "replay DIR/address.txt",
         "replay DIR/state",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     // What can be read is replayed if asked to, and the rest counted.
     let lenient =
         transcript(folder.path(), &["replay", "--lenient", &folder.path().join("field.txt").display().to_string()]);
@@ -164,7 +147,7 @@ fn what_only_the_user_can_tell_is_asked_for() {
         "replay DIR/start",
         "replay DIR/raw.txt --kernel newest",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     // What the user tells is taken.
     let raw = folder.path().join("raw.txt").display().to_string();
     let told = transcript(folder.path(), &["replay", &raw, "--kernel", "4.14"]);
@@ -200,7 +183,7 @@ fn truncated_files_are_named() {
         "replay DIR/damaged.fwt",
         "convert DIR/cut.txt.gz DIR/out.fwt",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     assert!(!folder.path().join("out.fwt").exists(), "nothing half is left behind");
 }
 
@@ -223,7 +206,7 @@ fn machines_that_do_not_fit_are_named() {
     fs::write(folder.path().join("far.txt"), &far.trace).unwrap();
     let commands =
         ["replay DIR/outside", "replay DIR/twice", "replay DIR/far.txt", "replay DIR/small --max-memory 0", "replay -"];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
 }
 
 #[test]
@@ -259,7 +242,7 @@ fn mechanisms_that_do_not_exist() {
         "replay DIR --mechanisms DIR/bytes.toml",
         "replay DIR --mechanisms DIR/large.toml",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
 }
 
 #[test]
@@ -279,7 +262,7 @@ fn arguments_that_make_no_sense() {
         "convert DIR/trace.txt DIR/missing/out.fwt",
         "convert DIR/trace.txt DIR --force",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     assert_eq!(fs::read(&whole).unwrap(), b"mine");
 }
 
@@ -312,7 +295,7 @@ fn tables_that_do_not_exist() {
         "reproduce all --quick --bands DIR",
         "sim --report DIR/data",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
     assert_eq!(fs::read(folder.path().join("wide/index.html")).unwrap(), wide);
 }
 
@@ -338,5 +321,5 @@ fn benchmarks_that_do_not_exist() {
         "bench --workload storm --format benchstat",
         "bench --workload storm --threads 1,2",
     ];
-    insta::assert_snapshot!(errors(folder.path(), &commands));
+    insta::assert_snapshot!(refused(folder.path(), commands));
 }

@@ -1,11 +1,10 @@
 //! Why a replay went as it did: the list, the explanations and every error, as a user sees them; and that they agree
 //! with the replay.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
-use crate::transcript::{run, transcript};
+use crate::transcript::{run, shown};
 use framewright::Mechanisms;
 use framewright_trace::explain::{ExplainError, Explanation, IncidentKind as Kind, Listing, list, why};
 use framewright_trace::replay::ReplayOptions;
@@ -27,14 +26,7 @@ fn recording(folder: &Path) {
 fn transcripts(commands: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     recording(folder.path());
-    let path = folder.path().display().to_string();
-    let mut all = String::new();
-    for command in commands {
-        let arguments: Vec<String> = command.split(' ').map(|argument| argument.replace("DIR", &path)).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        writeln!(all, "{}", transcript(folder.path(), &arguments)).unwrap();
-    }
-    all
+    commands.iter().map(|command| shown(folder.path(), command) + "\n").collect()
 }
 
 #[test]
@@ -52,8 +44,7 @@ fn where_nothing_happened_it_says_where_else_to_look() {
     let mut trace = Synthetic::new();
     trace.alloc(START, 0, MOVABLE).free(START, 0);
     trace.write(folder.path());
-    let path = folder.path().display().to_string();
-    let told = |mechanisms: &str| transcript(folder.path(), &["explain", &path, "-m", mechanisms]);
+    let told = |mechanisms: &str| shown(folder.path(), &format!("explain DIR -m {mechanisms}"));
     insta::assert_snapshot!(["default", "linux-6.1"].map(told).join("\n"));
 }
 

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::replay_synthetic::project;
-use crate::transcript::{framewright, run, text, transcript};
+use crate::transcript::{framewright, refused, run, shown, text};
 
 const MACHINE: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
                        marks 0 Normal 4 6 8\n";
@@ -28,12 +28,6 @@ fn folder(lists: &[(&str, &str)]) -> tempfile::TempDir {
         fs::write(folder.path().join(name), format!("{MACHINE}{steps}")).unwrap();
     }
     folder
-}
-
-/// What a line of arguments prints, with its status; DIR is the folder.
-fn shown(folder: &Path, command: &str) -> String {
-    let command = command.replace("DIR", &folder.display().to_string());
-    transcript(folder, &command.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
@@ -123,12 +117,7 @@ fn what_cannot_be_run_is_named() {
         "fuzz --ops 0",
         "fuzz --scenarios 1 -o DIR/others.txt",
     ];
-    let mut all = String::new();
-    for command in commands {
-        all += &(shown(folder.path(), format!("ops {command}").trim()) + "\n");
-    }
-    assert_eq!(all.matches("\n[2]\n").count(), commands.len(), "{all}");
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(refused(folder.path(), commands.map(|command| format!("ops {command}"))));
 }
 
 /// A list of which the last line does not hold, and much of which has nothing to do with that.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::replay_synthetic::{KERNEL, START, Synthetic};
-use crate::transcript::{framewright, run, text, transcript};
+use crate::transcript::{framewright, refused, run, text, transcript};
 use framewright_lab::record::doctor::{CheckVerdict, Findings, Report, examine};
 use framewright_lab::record::tracefs::EVENTS;
 use framewright_trace::Trace;
@@ -112,15 +112,14 @@ fn mistakes_are_named() {
     fs::write(folder.path().join("notes"), "mine").unwrap();
     let path = folder.path().display().to_string();
     let commands = [
-        &["doctor", "--format", "yaml"][..],
-        &["doctor", "now"],
-        &["record", "--duration", "0"],
-        &["record", "--duration", "nan"],
-        &["record", "--buffer-kib", "1"],
-        &["record", "make"],
+        "doctor --format yaml",
+        "doctor now",
+        "record --duration 0",
+        "record --duration nan",
+        "record --buffer-kib 1",
+        "record make",
     ];
-    let all: String = commands.iter().map(|arguments| transcript(folder.path(), arguments) + "\n").collect();
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(refused(folder.path(), commands));
     if can_record() {
         let taken = transcript(folder.path(), &["record", "-o", &path, "--", "true"]);
         insta::assert_snapshot!(taken, @r"

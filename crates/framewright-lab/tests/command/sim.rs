@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::transcript::{run, text, transcript};
+use crate::transcript::{refused, run, text};
 use serde_json::Value;
 
 /// A run that takes a moment.
@@ -136,15 +136,7 @@ fn what_cannot_be_run_is_named() {
         "sim --cpus 1 --report DIR/file",
         "sim --workload mlc --cpus 2",
     ];
-    let mut all = String::new();
-    for command in commands {
-        let command = command.replace("DIR", &folder.path().display().to_string());
-        let arguments: Vec<&str> = command.split(' ').collect();
-        let output = run(&arguments);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}");
-        all += &(transcript(folder.path(), &arguments) + "\n");
-    }
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(refused(folder.path(), commands));
     let unknown = text(&run(&["sim", "--workload", "page_fault7"]).stderr);
     assert!(unknown.starts_with("error: page_fault7: there is no such workload; there are page-fault1"), "{unknown}");
 }

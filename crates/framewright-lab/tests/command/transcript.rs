@@ -67,9 +67,31 @@ pub(crate) fn section<'a>(help: &'a str, title: &'a str) -> impl Iterator<Item =
 
 /// What a user sees, with `folder` called DIR.
 pub(crate) fn transcript(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(arguments);
+    told(folder, arguments, &run(arguments))
+}
+
+fn told(folder: &Path, arguments: &[&str], output: &Output) -> String {
     let code = output.status.code().map_or_else(|| "killed".to_owned(), |code| code.to_string());
     let all =
         format!("$ framewright {}\n{}{}[{code}]\n", arguments.join(" "), text(&output.stdout), text(&output.stderr));
     all.replace(&folder.display().to_string(), "DIR")
+}
+
+/// What a user sees of a line of arguments in which `folder` is called DIR.
+pub(crate) fn shown(folder: &Path, command: &str) -> String {
+    let command = command.replace("DIR", &folder.display().to_string());
+    transcript(folder, &command.split_whitespace().collect::<Vec<_>>())
+}
+
+/// What a user sees of commands that are refused: each ends with 2, and prints nothing as a result.
+pub(crate) fn refused(folder: &Path, commands: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut all = String::new();
+    for command in commands {
+        let command = command.as_ref().replace("DIR", &folder.display().to_string());
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let output = run(&arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{command}");
+        all += &(told(folder, &arguments, &output) + "\n");
+    }
+    all
 }

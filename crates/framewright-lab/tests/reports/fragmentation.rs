@@ -1,15 +1,16 @@
 //! The reproduction of the fragmentation avoidance series: text, page and checks from made-up runs; and a small run in full.
 
-use crate::sim_samples::{asks_nobody, is_closed, narrow, run};
+use crate::sim_samples::{check, compared, narrow, run, shows};
 use framewright::Counters;
 use framewright::report::VmEvents;
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::fragmentation::measured::READING;
 use framewright_lab::reproduce::fragmentation::plan::{CLOSER, MACHINES, SETTINGS, kernels};
-use framewright_lab::reproduce::fragmentation::{self, Case, Lengths, Part, Plan, Published, Runs};
+use framewright_lab::reproduce::fragmentation::{
+    self, Case, CaseRuns, FragmentationLengths, FragmentationPlan, FragmentationTables, Purpose,
+};
+use framewright_lab::reproduce::published::Published as _;
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Events, Faults, Phase, Reclaim, Sample};
@@ -72,7 +73,7 @@ fn outcome(made: Made, seed: u64, rounds: usize) -> Outcome {
 /// Kernels that are as they have to be.
 fn good(config: &str, kernel: &str) -> Made {
     let asked = !config.ends_with("default");
-    let theirs = Published::built_in().unwrap();
+    let theirs = FragmentationTables::built_in().unwrap();
     let published = theirs.row(config, kernel).map_or(98.0, |row| row.huge_percent.round());
     let (unmovable, movable) = match kernel {
         "vanilla-4.20" => (200, 2_400),
@@ -87,18 +88,19 @@ fn good(config: &str, kernel: &str) -> Made {
 }
 
 /// The longest plan's runs, with fewer seeds and less memory.
-const LENGTHS: Lengths = Lengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
+const LENGTHS: FragmentationLengths =
+    FragmentationLengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
 
-fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Found, [Spec; 2]) {
-    let published = Published::built_in().unwrap();
+fn found(lengths: FragmentationLengths, made: impl Fn(&str, &str) -> Made) -> (Reproduction, [Spec; 2]) {
+    let published = FragmentationTables::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
-    let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 1, lengths };
-    let rounds = |case: &Case| if case.part == Part::Rounds { 3 } else { 1 };
+    let plan = FragmentationPlan { machines: [&machines[0], &machines[1]], published: &published, seed: 1, lengths };
+    let rounds = |case: &Case| if case.part == Purpose::Rounds { 3 } else { 1 };
     let of = |case: Case| {
         let outcome = outcome(made(case.setting.name, case.kernel), case.seed, rounds(&case));
         (case, outcome)
     };
-    let runs = Runs(plan.cases().into_iter().map(of).collect());
+    let runs = CaseRuns(plan.cases().into_iter().map(of).collect());
     let found = fragmentation::found(&plan, &runs, COMMAND);
     (found, machines)
 }
@@ -112,17 +114,14 @@ fn tables_that_are_nearly_theirs() {
 
 #[test]
 fn a_quick_look_says_what_it_is() {
-    let (found, _) = found(Lengths::QUICK, good);
+    let (found, _) = found(FragmentationLengths::QUICK, good);
     insta::assert_snapshot!(narrow(&found.text()));
     assert!(!all_hold(&found.checks) && found.checks.iter().all(|check| check.passed != Some(false)));
 }
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(LENGTHS, good).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 6, "{compared:?}");
-    assert_eq!(json["schema"], "framewright-reproduce/1");
+    let json = compared(&found(LENGTHS, good).0, 6);
     assert_eq!(
         json["rows"].as_array().unwrap().len(),
         SETTINGS.iter().map(|setting| setting.kernels().count()).sum::<usize>()
@@ -158,7 +157,7 @@ fn what_is_off_fails() {
             if (at, of) == (config, kernel) { off(made) } else { made }
         };
         let (found, _) = found(LENGTHS, made);
-        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        let check = check(&found, name);
         assert_eq!(check.passed, Some(false), "{check}");
         assert!(check.detail.contains(config) || name.contains("fewer by more"), "{check}");
     }
@@ -166,21 +165,20 @@ fn what_is_off_fails() {
 
 #[test]
 fn the_page_has_both_sides_and_the_pictures() {
-    let (found, [skylake, haswell]) = found(LENGTHS, good);
-    let page = found.page(&[&skylake, &haswell]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for part in [
-        "804,694",
-        "Linux 4.19, v1: events 71,227",
-        "Where memory is",
-        "class=\"dot\"",
-        "Huge pages by round",
-        "haswell-2x18",
-        "stall-as-mailed",
-    ] {
-        assert!(page.contains(part), "{part}");
-    }
+    let (found, machines) = found(LENGTHS, good);
+    let page = found.page(&machines).unwrap();
+    shows(
+        &page,
+        &[
+            "804,694",
+            "Linux 4.19, v1: events 71,227",
+            "Where memory is",
+            "class=\"dot\"",
+            "Huge pages by round",
+            "haswell-2x18",
+            "stall-as-mailed",
+        ],
+    );
     for kernel in kernels() {
         let samples = outcome(good(CLOSER, kernel), 1, 1).samples;
         let last = samples.last().unwrap();
@@ -193,11 +191,12 @@ fn the_page_has_both_sides_and_the_pictures() {
 
 #[test]
 fn a_small_run_is_made_again_to_the_byte() {
-    let published = Published::built_in().unwrap();
+    let published = FragmentationTables::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
-    let lengths = Lengths { mib: 64, settings: 2, seeds: 1, few: 0, rounds: 0 };
+    let lengths = FragmentationLengths { mib: 64, settings: 2, seeds: 1, few: 0, rounds: 0 };
     let json = || {
-        let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
+        let plan =
+            FragmentationPlan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
         let runs = plan.run(&mut |_, _| ()).unwrap();
         assert_eq!(runs.0.len(), 2 * kernels().count());
         let found = fragmentation::found(&plan, &runs, COMMAND);

@@ -1,13 +1,12 @@
 //! The reproduction of the NUMA statistics' table: text, page and checks from made-up runs.
 
-use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
+use crate::sim_samples::{check, compared, narrow, reported, run, shows};
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
-use framewright_lab::reproduce::numa_stats::{self, Lengths, Plan, Published};
-use framewright_lab::reproduce::plan::{Plan as _, Runs};
-use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
+use framewright_lab::reproduce::found::Reproduction;
+use framewright_lab::reproduce::numa_stats::{self, NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
+use framewright_lab::reproduce::plan::{Plan as _, Runs, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
 
@@ -19,7 +18,7 @@ fn outcome(cycles: f64) -> Report {
 }
 
 /// Runs that come out as published, but for some percent.
-fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -> Runs {
+fn runs(plan: &NumaStatsPlan<'_>, published: &NumaStatsTable, percent: impl Fn(&str) -> f64) -> Runs {
     let of = |row: &str| {
         let theirs = published.rows.iter().find(|known| known.threshold == row).map_or(110.0, |row| row.figures.cycles);
         (row.to_owned(), reported(outcome(theirs * (1.0 + percent(row) / 100.0))))
@@ -34,9 +33,9 @@ fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -
     runs
 }
 
-fn found(percent: impl Fn(&str) -> f64) -> (Found, Spec) {
-    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
-    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+fn found(percent: impl Fn(&str) -> f64) -> (Reproduction, Spec) {
+    let (published, machine) = (NumaStatsTable::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = NumaStatsPlan::new(&machine, &published, 1, NumaStatsLengths::FULL).unwrap();
     let found = numa_stats::found(&plan, &runs(&plan, &published, percent), COMMAND).unwrap();
     (found, machine)
 }
@@ -59,10 +58,7 @@ fn a_table_that_is_nearly_theirs() {
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(nearly).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 10, "{compared:?}");
-    assert_eq!(json["schema"], "framewright-reproduce/1");
+    let json = compared(&found(nearly).0, 10);
     insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"][2]).unwrap());
     let fitted = |row: &&serde_json::Value| row["fitted"] == true;
     let names: Vec<&str> =
@@ -81,15 +77,15 @@ fn what_is_off_fails() {
     ];
     for (name, percent) in cases {
         let (found, _) = found(percent);
-        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        let check = check(&found, name);
         assert_eq!(check.passed, Some(false), "{check}");
     }
 }
 
 #[test]
 fn what_was_not_run_is_not_seen() {
-    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
-    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+    let (published, machine) = (NumaStatsTable::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = NumaStatsPlan::new(&machine, &published, 1, NumaStatsLengths::FULL).unwrap();
     let mut runs = runs(&plan, &published, nearly);
     runs.sets.remove("beside");
     assert_eq!(numa_stats::found(&plan, &runs, COMMAND).unwrap().checks.pop().unwrap().passed, None);
@@ -98,13 +94,10 @@ fn what_was_not_run_is_not_seen() {
 #[test]
 fn the_page_has_both_columns_and_the_checks() {
     let (found, machine) = found(nearly);
-    let page = found.page(&[&machine]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for part in
-        ["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"]
-    {
-        assert!(page.contains(part), "{part}");
-    }
+    let page = found.page(&[machine]).unwrap();
+    shows(
+        &page,
+        &["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"],
+    );
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
 }

@@ -1,15 +1,18 @@
 //! The reproduction of a published table: text, page and checks from made-up runs, and a plan of small runs in full.
 
-use crate::sim_samples::{asks_nobody, is_closed, narrow, reported, run};
+use crate::sim_samples::{asks_nobody, check, is_closed, narrow, reported, run};
 use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::found::Found;
-use framewright_lab::reproduce::plan::{Figures, Outcomes, Plan as _, Runs, TABLE};
-use framewright_lab::reproduce::variation::{Band, Reach, Variations, Varied, Varying};
-use framewright_lab::reproduce::zone_lock::plan::Figure as Of;
-use framewright_lab::reproduce::zone_lock::{self, Kernel, Lengths, Other, Plan, Published, Scale};
+use framewright_lab::reproduce::found::Reproduction;
+use framewright_lab::reproduce::plan::{Outcomes, Plan as _, Runs, TABLE, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Band, Reach, Varied, Varying};
+use framewright_lab::reproduce::zone_lock::plan::BandedFigure as Of;
+use framewright_lab::reproduce::zone_lock::{
+    self, KernelPreset, MemoryScale, Other, ZoneLockLengths, ZoneLockPlan, ZoneLockTable,
+};
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
@@ -18,13 +21,13 @@ use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 
 /// Kernels of the table, and ours; all with the same mechanisms.
-fn kernels(published: &Published) -> Vec<Kernel> {
+fn kernels(published: &ZoneLockTable) -> Vec<KernelPreset> {
     let names = published.rows.iter().map(|row| row.name.clone()).chain(["default".to_owned()]);
-    names.map(|name| Kernel { name, mechanisms: Some(Mechanisms::BASELINE) }).collect()
+    names.map(|name| KernelPreset { name, mechanisms: Some(Mechanisms::BASELINE) }).collect()
 }
 
-fn plan<'a>(published: &'a Published, machine: &'a Spec) -> Plan<'a> {
-    Plan {
+fn plan<'a>(published: &'a ZoneLockTable, machine: &'a Spec) -> ZoneLockPlan<'a> {
+    ZoneLockPlan {
         machine,
         published,
         kernels: kernels(published),
@@ -33,8 +36,8 @@ fn plan<'a>(published: &'a Published, machine: &'a Spec) -> Plan<'a> {
         cpus: 112,
         curve: vec![1, 112],
         seed: 1,
-        scale: Scale::of(published),
-        lengths: Lengths::FULL,
+        scale: MemoryScale::of(published),
+        lengths: ZoneLockLengths::FULL,
     }
 }
 
@@ -56,7 +59,7 @@ fn blocks(small: u64) -> [u64; 11] {
 }
 
 /// Runs that come out almost as published.
-fn runs(plan: &Plan<'_>, published: &Published) -> Runs {
+fn runs(plan: &ZoneLockPlan<'_>, published: &ZoneLockTable) -> Runs {
     let small = [60_000, 60_000, 250_000, 70_000, 260_000, 260_000];
     let mut table: Vec<Outcome> = published
         .rows
@@ -112,7 +115,7 @@ fn elsewhere(other: Other, number: usize) -> Report {
 }
 
 /// One number that matters, and what it did: a tenth of the speed, and five points of waiting.
-fn variations(plan: &Plan<'_>, table: &Outcomes) -> Variations<Figures> {
+fn variations(plan: &ZoneLockPlan<'_>, table: &Outcomes) -> Variations {
     let moved = |sign: f64| {
         let mut table = table.to_vec();
         for (number, (_, outcome)) in table.iter_mut().enumerate() {
@@ -140,8 +143,8 @@ fn fitted() -> Spec {
 }
 
 /// What is found of runs that are not quite those, or planned in another way.
-fn found_of(planned: impl Fn(&mut Plan<'_>), change: impl Fn(&mut Runs)) -> (Found, Spec) {
-    let (published, machine) = (Published::built_in().unwrap(), fitted());
+fn found_of(planned: impl Fn(&mut ZoneLockPlan<'_>), change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
+    let (published, machine) = (ZoneLockTable::built_in().unwrap(), fitted());
     let mut plan = plan(&published, &machine);
     let mut runs = runs(&plan, &published);
     planned(&mut plan);
@@ -150,13 +153,13 @@ fn found_of(planned: impl Fn(&mut Plan<'_>), change: impl Fn(&mut Runs)) -> (Fou
     (zone_lock::found(&plan, &runs, COMMAND), machine.clone())
 }
 
-fn found(change: impl Fn(&mut Runs)) -> (Found, Spec) {
+fn found(change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
     found_of(|_| {}, change)
 }
 
 /// A check by the start of its name.
-fn verdict(found: &Found, name: &str) -> Option<bool> {
-    found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
+fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
+    check(found, name).passed
 }
 
 #[test]
@@ -178,9 +181,9 @@ fn the_same_as_json() {
 
 #[test]
 fn kernels_without_a_preset_are_named() {
-    let unbuilt = |plan: &mut Plan<'_>| {
+    let unbuilt = |plan: &mut ZoneLockPlan<'_>| {
         plan.kernels.iter_mut().skip(1).for_each(|kernel| kernel.mechanisms = None);
-        plan.lengths = Lengths::QUICK;
+        plan.lengths = ZoneLockLengths::QUICK;
     };
     let (found, _) = found_of(unbuilt, |runs| {
         runs.sets.get_mut(TABLE).unwrap().truncate(1);
@@ -245,7 +248,7 @@ fn a_band_speaks_for_a_share_but_not_for_a_change() {
 
 #[test]
 fn three_numbers_fitted_are_one_too_many() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLockTable::built_in().unwrap();
     let verdict_of = |path: &str, rows: &str| {
         let machine = fitted().with_time(path, (9.0, Basis::Fitted(rows.to_owned()))).unwrap();
         let plan = plan(&published, &machine);
@@ -259,7 +262,7 @@ fn three_numbers_fitted_are_one_too_many() {
 
 #[test]
 fn rows_of_the_machines_file_exist() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLockTable::built_in().unwrap();
     for name in machine::names() {
         let machine = machine::named(name).unwrap();
         let rows: Vec<String> =
@@ -273,15 +276,20 @@ fn rows_of_the_machines_file_exist() {
 /// On a small machine, all that a plan can ask for; the same again.
 #[test]
 fn a_small_plan_in_full() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLockTable::built_in().unwrap();
     let machine = machine::named("generic:1x2x1").unwrap();
     let passes = |warm_up, window| Passes { warm_up, window };
     let varying = Varying { screen: passes(0.1, 0.2), band: passes(0.5, 0.5) };
-    let mut plan = Plan {
+    let mut plan = ZoneLockPlan {
         cpus: 2,
         curve: vec![1, 2],
-        scale: Scale { process_pages: 300, node_frames: 1 << 13, ..Scale::of(&published) },
-        lengths: Lengths { table: passes(1.0, 1.0), mix: passes(1.0, 1.0), freed_at_once: 100, varied: Some(varying) },
+        scale: MemoryScale { process_pages: 300, node_frames: 1 << 13, ..MemoryScale::of(&published) },
+        lengths: ZoneLockLengths {
+            table: passes(1.0, 1.0),
+            mix: passes(1.0, 1.0),
+            freed_at_once: 100,
+            varied: Some(varying),
+        },
         ..plan(&published, &machine)
     };
     plan.kernels[1].mechanisms = None;
@@ -289,7 +297,7 @@ fn a_small_plan_in_full() {
     plan.with_lru.truncate(1);
     plan.presets.truncate(2);
     let (mut told, mut most) = (0, 0);
-    let found = |plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)| {
+    let found = |plan: &ZoneLockPlan<'_>, progress: &mut dyn FnMut(u64, u64)| {
         zone_lock::found(plan, &plan.run(progress).unwrap(), COMMAND)
     };
     let first = found(&plan, &mut |done, total| {
@@ -298,7 +306,7 @@ fn a_small_plan_in_full() {
     });
     // The last to be done may not be told any more.
     assert!(told * 10 > most * 9, "{told} of {most}");
-    let json = |found: &Found| serde_json::to_value(found).unwrap();
+    let json = |found: &Reproduction| serde_json::to_value(found).unwrap();
     assert_eq!(json(&found(&plan, &mut |_, _| {})), json(&first));
     let first = json(&first);
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
@@ -331,8 +339,8 @@ fn a_small_plan_in_full() {
 /// it counts.
 #[test]
 fn presets_that_are_compared() {
-    let published = Published::built_in().unwrap();
-    let presets = Kernel::presets(&published);
+    let published = ZoneLockTable::built_in().unwrap();
+    let presets = KernelPreset::presets(&published);
     let names: Vec<&str> = presets.iter().map(|kernel| kernel.name.as_str()).collect();
     let table: Vec<&str> = published.rows.iter().map(|row| row.name.as_str()).collect();
     let (first, others) = names.split_at(table.len());
@@ -368,7 +376,7 @@ fn other_workloads_are_judged() {
 
 #[test]
 fn a_run_that_fails_is_named() {
-    let published = Published::built_in().unwrap();
+    let published = ZoneLockTable::built_in().unwrap();
     let machine = machine::named("generic:1x2x1").unwrap();
     let mut plan = plan(&published, &machine);
     (plan.cpus, plan.curve, plan.scale.node_frames) = (2, vec![], 1024);
@@ -379,9 +387,9 @@ fn a_run_that_fails_is_named() {
 
 #[test]
 fn the_page_says_all_of_it_and_asks_nobody() {
-    let unbuilt = |plan: &mut Plan<'_>| plan.kernels[4].mechanisms = None;
+    let unbuilt = |plan: &mut ZoneLockPlan<'_>| plan.kernels[4].mechanisms = None;
     let (found, machine) = found_of(unbuilt, |runs| _ = runs.sets.get_mut(TABLE).unwrap().remove(4));
-    let page = found.page(&[&machine]).unwrap();
+    let page = found.page(&[machine]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for wanted in

@@ -1,7 +1,8 @@
 //! The page for a browser: a small one in full, and what holds for any.
 
 use crate::sim_samples::{asks_nobody, bases, is_closed, run, sensitivity};
-use framewright_lab::html::Page;
+
+use framewright_lab::html::RunsPage;
 use framewright_lab::sim::Sensitivity;
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
@@ -29,7 +30,7 @@ fn parameters() -> Vec<Parameter> {
 fn page(runs: &[Report], sensitivities: &[Sensitivity]) -> String {
     let parameters = parameters();
     let parameters: Vec<&Parameter> = parameters.iter().collect();
-    Page { command: COMMAND, runs, parameters: &parameters, sensitivities }.render().unwrap()
+    RunsPage { command: COMMAND, runs, parameters: &parameters, sensitivities }.render().unwrap()
 }
 
 /// Curves of two sets of mechanisms.
@@ -82,7 +83,7 @@ fn what_is_in_the_data_is_text() {
     report.locks[0].name = hostile.to_owned();
     report.lines[0].name = hostile.to_owned();
     report.figures[0].name = hostile.to_owned();
-    let page = Page { command: hostile, runs: &[report, run(28)], parameters: &[], sensitivities: &[] };
+    let page = RunsPage { command: hostile, runs: &[report, run(28)], parameters: &[], sensitivities: &[] };
     let page = page.render().unwrap();
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
 }

@@ -186,7 +186,7 @@ fn a_result_takes_the_place_of_a_failure() {
     let runs = file("c", &[result(&plan, 0, 5.0)]);
     for files in [[fails.clone(), runs.clone()], [runs, fails.clone()]] {
         let merged = Merged::of(&files, Some(&plan));
-        assert!(merged.lines[0].is_result() && merged.failed().next().is_none());
+        assert!(merged.lines[0].found().is_some() && merged.failed().next().is_none());
         assert_eq!(merged.missing.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
     }
     let texts = [[fails.clone(), other.clone()], [other, fails]].map(|files| Merged::of(&files, None).jsonl().unwrap());
