@@ -3,7 +3,7 @@
 //! CPU 0 owns the first pageblock, of four pages; a second one is free, so that the zone is above its marks. Lists keep nothing, so
 //! that each free returns its block at once.
 
-use framewright::mechanisms::{PreMerge, Refill, RemoteFree};
+use framewright::mechanisms::{PreMerge, Refill};
 use framewright::units::{MigrateType, Order, Pfn};
 use framewright::watermark::PcpSize;
 use framewright::{FrameState, Mechanisms};
@@ -28,12 +28,7 @@ const OWNED: Sizes = Sizes {
     max_order: 2,
     pageblock_order: 2,
     pcp: PcpSize { batch: 1, high: 1 },
-    mechanisms: Mechanisms {
-        pre_merge: PreMerge::Batch,
-        refill: Refill::Pageblocks,
-        remote_free: RemoteFree::Owner,
-        ..stage::PLAIN
-    },
+    mechanisms: Mechanisms { pre_merge: PreMerge::Batch, refill: Refill::Pageblocks, ..stage::PLAIN },
     ..Sizes::TINY
 };
 /// A pageblock of two words.

@@ -229,5 +229,5 @@ storms! {
     leases_without_a_depot: libc::SIGRTMIN() + 1, CpuMode::Lease, "baseline";
     processors_with_lists_under_trylock: libc::SIGRTMIN() + 2, CpuMode::PerCpu, "default,pcp-protection=trylock";
     leases_that_refill_by_clusters: libc::SIGRTMIN() + 3, CpuMode::Lease, "no_merge+cluster_alloc";
-    leases_of_pageblocks: libc::SIGRTMIN() + 4, CpuMode::Lease, "baseline,refill=pageblocks,remote-free=owner";
+    leases_of_pageblocks: libc::SIGRTMIN() + 4, CpuMode::Lease, "baseline,refill=pageblocks";
 }

@@ -157,15 +157,9 @@ switches! {
         /// The smallest blocks there are, each whole, to be split afterwards; a few under one lock.
         Blocks = "blocks",
         /// What is free in pageblocks that the CPU owns, else a whole pageblock more, of which it becomes the owner;
-        /// what that does not give, block by block (Weiner's RFC of 2026).
+        /// what that does not give, block by block (Weiner's RFC of 2026). A block freed by another CPU returns to the
+        /// owner of its pageblock when it leaves that CPU's list.
         Pageblocks = "pageblocks",
-    }
-    /// Which CPU a block freed by another CPU goes to.
-    remote_free("remote-free"): RemoteFree {
-        /// The one that frees it.
-        FreeingCpu = "freeing-cpu",
-        /// The one that owns its pageblock, when it leaves the list of the one that frees it.
-        Owner = "owner",
     }
     /// What keeps an interrupt off a per-CPU list while its CPU is at it.
     pcp_protection("pcp-protection"): PcpProtection {
@@ -372,17 +366,10 @@ impl Mechanisms {
                          (free-path=range-locks, free-path=splice) would change under it",
             );
         }
-        let claims = matches!(self.refill, Refill::Pageblocks);
-        if claims != matches!(self.remote_free, RemoteFree::Owner) {
-            return Some(
-                "refill=pageblocks makes a CPU the owner of pageblocks, and remote-free=owner gives it back what is \
-                         freed there: neither is of use without the other",
-            );
-        }
-        if claims && !matches!(self.depot, Depot::Off) {
+        if matches!(self.refill, Refill::Pageblocks) && !matches!(self.depot, Depot::Off) {
             return Some(
                 "a depot keeps what overflows for any CPU, so nothing would return to the owner of its pageblock \
-                         (remote-free=owner)",
+                         (refill=pageblocks)",
             );
         }
         if self.stall_order.get().is_some() && self.watermark_boost.get() == 0 {

@@ -4,7 +4,7 @@
 use crate::policy::mechanisms::{
     BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, Mechanisms, Nofragment,
     NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSizing, PreMerge, Prefetch, Proactiveness, Refill,
-    RemoteFree, StallOrder, Threshold, UnknownSwitch, ZoneLock, ZoneStat,
+    StallOrder, Threshold, UnknownSwitch, ZoneLock, ZoneStat,
 };
 use crate::policy::numbers::{MOST_S8, MOST_S16};
 
@@ -48,7 +48,6 @@ impl Mechanisms {
         free_path: FreePath::MergeUnderLock,
         pre_merge: PreMerge::Off,
         refill: Refill::OneByOne,
-        remote_free: RemoteFree::FreeingCpu,
         pcp_protection: PcpProtection::InterruptsOff,
         pcp_size: PcpSizing::Fixed,
         depot: Depot::Off,
@@ -109,12 +108,8 @@ impl Mechanisms {
     /// CPUs own pageblocks.
     ///
     /// Compared with patch 9, which also merges a batch before it takes the lock.
-    const OWNED_PAGEBLOCKS: Mechanisms = Mechanisms {
-        pre_merge: PreMerge::Batch,
-        refill: Refill::Pageblocks,
-        remote_free: RemoteFree::Owner,
-        ..Mechanisms::PATCH1
-    };
+    const OWNED_PAGEBLOCKS: Mechanisms =
+        Mechanisms { pre_merge: PreMerge::Batch, refill: Refill::Pageblocks, ..Mechanisms::PATCH1 };
 
     /// Baseline of the NUMA statistics series of 2017.
     ///
