@@ -12,7 +12,7 @@ use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
 use crate::loom_machine::LoomMachine;
 use crate::running::{begin, run_on, switching};
-use crate::session::{self, Plant};
+use crate::session::{self, Plant, Verdict};
 use crate::stage::Stage;
 
 /// What one CPU does.
@@ -105,7 +105,7 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
             RUN.with_borrow_mut(Option::take);
             // An execution that failed left its device behind.
             device::disarm();
-            let (has_learned, executions) = session::with(|session| (session.learned.get(), session.executions.get()));
+            let (has_learned, executions) = session::with(|session| (session.has_learned(), session.executions.get()));
             if has_learned || bound != model.bound {
                 thrown_away += executions;
             }
@@ -144,10 +144,7 @@ fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
 
 /// One execution. Loom's first thread has a small stack, so it only starts the one that does the work.
 fn execute<S>(model: &'static Model<S>) {
-    session::with(|session| {
-        session.execute();
-        session.executions.set(session.executions.get() + 1);
-    });
+    session::with(|session| session.execute());
     spawn(move || first(model));
 }
 
@@ -161,11 +158,23 @@ fn spawn(body: impl FnOnce() + Send + 'static) {
     drop(handle.expect("loom's threads start"));
 }
 
+/// The run of this search, if an execution made it.
+fn running<S>() -> Option<Rc<Run<S>>> {
+    RUN.with_borrow(Clone::clone)?.downcast().ok()
+}
+
+/// Makes the stage, which the executions of a search find as it is now.
+fn set_up<S>(model: &'static Model<S>) -> Rc<Run<S>> {
+    let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
+    session::with(|session| session.keep());
+    RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    run
+}
+
 fn first<S>(model: &'static Model<S>) {
     let Some((&(cpu, body), others)) = model.threads.split_first() else { return };
     run_on(cpu);
-    let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
-    RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    let run = running::<S>().unwrap_or_else(|| set_up(model));
     interrupt::together(model.fences, model.threads.iter().map(|&(cpu, _)| cpu));
     session::with(|session| session.together());
     device::disarm();
@@ -177,8 +186,7 @@ fn first<S>(model: &'static Model<S>) {
     for &(cpu, body) in others {
         spawn(move || {
             run_on(cpu);
-            let run = RUN.with_borrow(Clone::clone).and_then(|run| run.downcast::<Run<S>>().ok());
-            play(run.expect("the first thread made the run"), body);
+            play(running().expect("the first thread made the run"), body);
         });
     }
     play(run, body);
@@ -195,11 +203,11 @@ fn play<S>(run: Rc<Run<S>>, body: Part<S>) {
     }
     session::with(|session| session.finish());
     device::disarm();
-    RUN.with_borrow_mut(Option::take);
-    if session::with(|session| session.learned.get()) {
-        resume_unwind(Box::new(StartOver));
+    match session::with(|session| session.verdict()) {
+        Verdict::Counts => (run.model.check)(&run.stage),
+        Verdict::Learns => (),
+        Verdict::StartOver => resume_unwind(Box::new(StartOver)),
     }
-    (run.model.check)(&run.stage);
 }
 
 fn text(payload: &(dyn Any + Send)) -> String {
@@ -213,7 +221,7 @@ fn quiet_hook() {
     ONCE.call_once(|| {
         let loud = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() && !session::with(|session| session.learned.get()) {
+            if !QUIET.get() && !session::with(|session| session.has_learned()) {
                 loud(info);
             }
         }));

@@ -33,6 +33,7 @@
 pub mod device;
 pub mod explore;
 pub mod interrupt;
+pub mod kept;
 pub mod lists;
 pub mod loom_machine;
 pub mod models;

@@ -9,13 +9,11 @@
 //!
 //! At the end the list must have exactly the nodes that were left on it, the same both ways.
 
-use std::cell::Cell;
-
 use framewright::machine::{Ordering, Patience, Word};
 use framewright::smp_list::{self, Node};
 use framewright::{Link, Machine};
-use loom::cell::UnsafeCell;
 
+use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
 use crate::{published, session};
 
@@ -58,8 +56,8 @@ impl smp_list::Links<LoomMachine> for Links {
 /// See the module's description.
 pub struct Lists {
     links: Links,
-    payloads: [UnsafeCell<()>; NUMBERS],
-    owners: [Cell<Owner>; NUMBERS],
+    payloads: [Payload; NUMBERS],
+    owners: [Note<Owner>; NUMBERS],
     /// A word by which one thread tells another that a node is on the list.
     flag: <LoomMachine as Machine>::U32,
 }
@@ -71,8 +69,8 @@ impl Lists {
     pub fn of(nodes: &[Node]) -> Lists {
         let lists = Lists {
             links: Default::default(),
-            payloads: Default::default(),
-            owners: std::array::from_fn(|_| Cell::new(Owner::Thread(0, 0))),
+            payloads: std::array::from_fn(|_| Payload::new()),
+            owners: std::array::from_fn(|_| Note::new(Owner::Thread(0, 0))),
             flag: Word::new(0),
         };
         smp_list::make_empty(&lists.links, HEAD);
@@ -87,7 +85,7 @@ impl Lists {
     }
 
     fn write(&self, node: Node) {
-        self.payloads[node.0 as usize].with_mut(|_| ());
+        self.payloads[node.0 as usize].write();
     }
 
     fn set_owner(&self, node: Node, owner: Owner) {

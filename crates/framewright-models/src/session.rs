@@ -49,9 +49,22 @@ pub enum Plant {
     Tear(Place),
 }
 
-/// A word that becomes one of loom's when the model's threads start.
-pub(crate) trait Share {
-    fn share(&self);
+/// What becomes of an execution.
+pub(crate) enum Verdict {
+    /// Its outcome is checked.
+    Counts,
+    /// Its search will start over, and goes on to learn more words.
+    Learns,
+    /// Its search starts over.
+    StartOver,
+}
+
+/// Part of a stage, which the set-up makes once for a whole search.
+pub(crate) trait Restore {
+    /// The set-up is over: every execution starts with what is there now.
+    fn keep(&self);
+    /// The threads of an execution are about to start.
+    fn restore(&self);
 }
 
 /// See the module's description.
@@ -65,8 +78,12 @@ pub(crate) struct Session {
     pub(crate) met: Cell<u64>,
     next: Cell<u32>,
     shared: RefCell<Vec<bool>>,
-    waiting: RefCell<Vec<Rc<dyn Share>>>,
-    pub(crate) learned: Cell<bool>,
+    /// Parts that this execution changed.
+    changed: RefCell<Vec<Rc<dyn Restore>>>,
+    /// Parts that are restored before each execution.
+    always: RefCell<Vec<Rc<dyn Restore>>>,
+    /// The execution that first met a plain word that threads share, if any did.
+    learned_at: Cell<Option<u64>>,
     pub(crate) executions: Cell<u64>,
 }
 
@@ -111,8 +128,11 @@ impl Session {
 
     /// The same exploration from its beginning, with what was learned of its words.
     pub(crate) fn restart(&self) {
-        self.learned.set(false);
+        self.learned_at.set(None);
         self.executions.set(0);
+        self.next.set(0);
+        self.changed.borrow_mut().clear();
+        self.always.borrow_mut().clear();
     }
 
     /// Whether a wait for a turn may sleep until something is stored, rather than look again and again. That is the same
@@ -121,11 +141,10 @@ impl Session {
         !self.spins.get()
     }
 
-    /// A new execution: words are made anew.
+    /// An execution begins.
     pub(crate) fn execute(&self) {
         PHASE.set(Phase::Alone);
-        self.next.set(0);
-        self.waiting.borrow_mut().clear();
+        self.executions.set(self.executions.get() + 1);
     }
 
     /// Number of the word that is being made, and whether it must be loom's.
@@ -135,15 +154,26 @@ impl Session {
         (number, self.shared.borrow().get(number as usize) == Some(&true))
     }
 
-    pub(crate) fn share_later(&self, word: Rc<dyn Share>) {
-        self.waiting.borrow_mut().push(word);
+    /// `part` has changed, and is restored before the next execution.
+    pub(crate) fn restore_later(&self, part: Rc<dyn Restore>) {
+        self.changed.borrow_mut().push(part);
     }
 
-    /// The model's threads start: what must be loom's becomes so.
+    /// `part` is restored before each execution.
+    pub(crate) fn restore_always(&self, part: Rc<dyn Restore>) {
+        self.always.borrow_mut().push(part);
+    }
+
+    /// The set-up is over.
+    pub(crate) fn keep(&self) {
+        self.changed.borrow_mut().drain(..).for_each(|part| part.keep());
+        self.always.borrow().iter().for_each(|part| part.keep());
+    }
+
+    /// The model's threads start, from what the set-up left.
     pub(crate) fn together(&self) {
-        for word in self.waiting.borrow_mut().drain(..) {
-            word.share();
-        }
+        self.changed.borrow_mut().drain(..).for_each(|part| part.restore());
+        self.always.borrow().iter().for_each(|part| part.restore());
         PHASE.set(Phase::Together);
     }
 
@@ -158,7 +188,26 @@ impl Session {
         let words = shared.len().max(number + 1);
         shared.resize(words, false);
         shared[number] = true;
-        self.learned.set(true);
+        if self.learned_at.get().is_none() {
+            self.learned_at.set(Some(self.executions.get()));
+        }
+    }
+
+    /// Whether this search met a plain word that threads share.
+    pub(crate) fn has_learned(&self) -> bool {
+        self.learned_at.get().is_some()
+    }
+
+    /// What becomes of the execution that has ended.
+    ///
+    /// A search that has to start over goes on for as many executions as it took to learn that: what else it learns
+    /// throws no other search away.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.learned_at.get() {
+            None => Verdict::Counts,
+            Some(at) if self.executions.get() < 2 * at => Verdict::Learns,
+            Some(_) => Verdict::StartOver,
+        }
     }
 
     /// Number of words that are loom's.

@@ -7,8 +7,6 @@
 //! At the end of each execution, when all threads have finished, the stage is checked: every numbered invariant of the core, no
 //! frame lost, and as many allocated as the model holds.
 
-use std::cell::Cell;
-
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
 use framewright::report::Source;
@@ -17,9 +15,9 @@ use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind}
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Config, FrameCounts, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
-use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
 
+use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
 use crate::running::{run_on, running_cpu};
 use crate::sync::queued_lock::QueuedLock;
@@ -96,8 +94,8 @@ impl Sizes {
 
 /// Memory of a page: loom watches the cell, the flag says whether somebody owns it.
 struct Page {
-    payload: UnsafeCell<()>,
-    owned: Cell<bool>,
+    payload: Payload,
+    owned: Note<bool>,
 }
 
 /// See the module's description.
@@ -105,14 +103,14 @@ pub struct Stage {
     tiny: Tiny,
     pages: Vec<Page>,
     /// Blocks that the set-up left to the threads, or threads left behind; each slot has one user at a time.
-    held: [Cell<Option<(Pfn, Order)>>; 4],
+    held: [Note<Option<(Pfn, Order)>>; 4],
     frames: u64,
     /// Frames that were allocated and freed.
-    traffic: Cell<(u64, u64)>,
+    traffic: Note<(u64, u64)>,
     /// Frees that somebody else may have come before: how many were right, and how many were refused.
-    tried: Cell<(u32, u32)>,
+    tried: Note<(u32, u32)>,
     /// What was counted in the embedder's counters.
-    pub counted: Cell<i64>,
+    pub counted: Note<i64>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
     /// Locks by themselves; page 0 stands for what they protect.
@@ -152,15 +150,15 @@ fn boot(sizes: &Sizes) -> Tiny {
 impl Stage {
     /// A booted allocator with all memory free.
     pub fn new(sizes: &Sizes) -> Stage {
-        let page = || Page { payload: UnsafeCell::new(()), owned: Cell::new(false) };
+        let page = || Page { payload: Payload::new(), owned: Note::new(false) };
         Stage {
             tiny: boot(sizes),
             pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),
-            held: Default::default(),
+            held: std::array::from_fn(|_| Note::new(None)),
             frames: sizes.frames,
-            traffic: Cell::default(),
-            tried: Cell::default(),
-            counted: Cell::default(),
+            traffic: Note::new((0, 0)),
+            tried: Note::new((0, 0)),
+            counted: Note::new(0),
             flag: Word::new(0),
             lock: TicketLock::default(),
             queued: QueuedLock::default(),
@@ -183,12 +181,12 @@ impl Stage {
 
     /// Writes the payload of a page: a race unless what was done to it before is ordered before this.
     pub fn write(&self, page: u64) {
-        self.page(page).payload.with_mut(|_| ());
+        self.page(page).payload.write();
     }
 
     /// Reads the payload of a page: a race with whoever writes it, unless that is ordered before or after this.
     pub fn read(&self, page: u64) {
-        self.page(page).payload.with(|_| ());
+        self.page(page).payload.read();
     }
 
     fn page(&self, page: u64) -> &Page {
@@ -250,7 +248,7 @@ impl Stage {
 
     /// Frees what lies in a slot from any context.
     pub fn free_nolock_from(&self, slot: usize) {
-        if let Some((pfn, order)) = self.held[slot].take() {
+        if let Some((pfn, order)) = self.held[slot].replace(None) {
             self.disown(pfn, order.frames());
             self.on(|allocator| allocator.any_context().free(pfn, order)).expect("an owner's free is right");
         }
@@ -282,7 +280,7 @@ impl Stage {
 
     /// Frees what lies in a slot.
     pub fn free_from(&self, slot: usize) {
-        if let Some((pfn, order)) = self.held[slot].take() {
+        if let Some((pfn, order)) = self.held[slot].replace(None) {
             self.free(pfn, order.0);
         }
     }
