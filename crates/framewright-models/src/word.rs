@@ -1,23 +1,25 @@
 //! Words that loom watches.
 //!
-//! A [`LoomWord`] starts as a plain cell. If the exploration knows that threads share it (see [`crate::session`]), it turns into one of
-//! loom's atomics at the moment the model's threads start, holding what it held; so setting up costs no branch of the search
-//! and none of the seven stores that loom remembers of each atomic.
+//! A [`LoomWord`] is a plain cell during the set-up. If the exploration knows that threads share it (see
+//! [`crate::session`]), it becomes one of loom's atomics when the model's threads start. So the set-up costs no branch
+//! of the search, and none of the seven stores that loom remembers of each atomic.
 //!
 //! # Loads
 //!
-//! loom 0.7.2 skips schedules (its issues 166 and 392): of each atomic it remembers the last access alone, so that a thread's own
-//! load hides another thread's earlier load from the store that follows, and the order "store, then the other's load" is
-//! never tried. Words that their owner reads, changes and writes back, and that others look at, are just what per-CPU lists are
-//! made of. So each word has a *bell* for each thread, an atomic that the thread's loads read first, and a store that would
-//! not see a hidden load rings that thread's bell: a relaxed exchange that synchronises nothing, but shows the search the
-//! two accesses. That nothing is missed any more is tested against all interleavings of small programs.
+//! loom 0.7.2 skips schedules (its issues 166 and 392). It remembers only the last access to each atomic. So a thread's
+//! own load hides another thread's earlier load from the store that follows, and the order "store, then the other's
+//! load" is never tried. Per-CPU lists consist of exactly such words: their owner reads, changes and writes them, and
+//! others read them. So each word has a *bell* for each CPU, an atomic that the CPU's loads read first. A store that
+//! would not see a hidden load rings the bell of that load's CPU, by a relaxed exchange. This synchronises nothing, but
+//! shows the search the two accesses. A test compares the outcomes with all interleavings of small programs.
 //!
-//! Every operation knows where in the core it was called from, which is how a bug is planted at one call without a
-//! change in the core.
+//! # Planted bugs and panics
 //!
-//! While a panic unwinds (loom found something, or a check failed), guards still store into their words; those stores go
-//! nowhere, because another thread must not be scheduled from inside of a panic.
+//! Every operation knows the place in the core that called it. So a bug can be planted at one call without a change in
+//! the core.
+//!
+//! While a panic unwinds (loom found a fault, or a check failed), guards still store into their words. Those stores
+//! stay plain, because no other thread may be scheduled from inside a panic.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -30,11 +32,13 @@ use crate::running::{running_cpu, switching};
 use crate::session::{self, Phase, Restore};
 use crate::{device, interrupt};
 
-/// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
-/// two explore both "it came" and "it did not".
+/// Number of polls of a bounded wait of the core, which polls a million times in production.
+///
+/// One poll would never see the other side arrive. Two explore both "it came" and "it did not".
 const LOOKS: u32 = 2;
-/// Waits of the core with a higher bound than this guard against damage, which models do not have: they wait for a turn that
-/// comes, unless the stage is impatient.
+/// Number of polls above which a wait of the core only guards against damage.
+///
+/// Models have no damage, so such a wait is one for a turn that comes, unless the stage is impatient.
 const LONG: u32 = 1 << 20;
 /// Most CPUs of a model.
 pub(crate) const CPUS: usize = 3;
@@ -52,7 +56,7 @@ pub trait Atomic<T: Copy>: Sized + 'static {
     /// Atomic compare and exchange.
     ///
     /// # Errors
-    /// What it holds instead of `current`.
+    /// The value that the atomic holds instead of `current`.
     fn cas(&self, current: T, new: T, orders: (atomic::Ordering, atomic::Ordering)) -> Result<T, T>;
     /// Atomic addition with wrap-around.
     fn add(&self, value: T, order: atomic::Ordering) -> T;
@@ -119,7 +123,7 @@ fn rmw_order(order: Ordering) -> atomic::Ordering {
     }
 }
 
-/// What loom watches of a word that threads share.
+/// The part of a shared word that loom watches.
 struct Watched<A> {
     atomic: A,
     /// One for each CPU: see the module's description.
@@ -169,10 +173,10 @@ impl<A> Watched<A> {
     }
 }
 
-/// A word, and what every execution starts with.
+/// A word, its value at the start of every execution, and its accesses.
 struct Inner<T, A> {
     number: u32,
-    /// Threads share the word, so that it is loom's while they run.
+    /// Threads share the word, so it is loom's while they run.
     is_shared: bool,
     /// The last value stored, whether or not the running thread can see it yet.
     value: Cell<T>,
@@ -208,8 +212,9 @@ impl<T: Copy + Default, A: Atomic<T>> Restore for Inner<T, A> {
 }
 
 impl<T: Copy, A: Atomic<T>> Inner<T, A> {
-    /// Notes a stored value, and wakes the threads that wait for it. Waking orders memory as a release store does, so only
-    /// a release store may wake.
+    /// Notes a stored value, and wakes the threads that wait for it.
+    ///
+    /// Waking orders memory as a release store does, so only a release store may wake.
     fn stored(&self, value: T, order: Ordering) {
         self.value.set(value);
         if matches!(order, Ordering::Release | Ordering::AcqRel) {
@@ -222,7 +227,7 @@ impl<T: Copy, A: Atomic<T>> Inner<T, A> {
 pub struct LoomWord<T, A>(Rc<Inner<T, A>>);
 
 impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
-    /// Runs one of two forms of an operation, for a plain word and for one of loom's.
+    /// Runs the form of an operation for a plain word or the one for a shared word.
     fn access<R>(
         &self,
         writes: bool,
@@ -254,8 +259,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
         }
     }
 
-    /// Lets other threads run until the word may have changed: for ever if `waiting` holds of what was stored last and the
-    /// session says that waits sleep, otherwise for a moment.
+    /// Lets other threads run until the word may have changed.
+    ///
+    /// Sleeps until something is stored if `waiting` is set and the word is shared; otherwise yields once.
     fn pause(&self, waiting: bool) {
         if self.0.is_shared && waiting {
             self.0.sleepers.borrow_mut().push(running_cpu());
@@ -282,7 +288,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
     }
 }
 
-/// The ordering of a call at `place`; none if the call does nothing.
+/// Returns the ordering of a call at `place`; none if the call does nothing.
 fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
     if !session::is_planted() {
         return Some(order);
@@ -312,7 +318,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
 
     #[track_caller]
     fn load(&self, order: Ordering) -> T {
-        // Checks load every word of the allocator. Nothing strikes then, and nothing is planted there.
+        // Checks load every word of the allocator. No interrupt strikes then, and no bug is planted.
         if !self.0.is_shared && session::phase() == Phase::Alone {
             return self.0.value.get();
         }
@@ -392,8 +398,10 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         )
     }
 
-    /// A wait for a turn sleeps until something is stored, where the session says so; other waits look, and let other
-    /// threads run in between. loom shows a thread that yielded no store again that it has seen before.
+    /// Waits like the seam's word. A wait for a turn sleeps until something is stored, if the session says so.
+    ///
+    /// Other waits poll, and let other threads run in between. loom never shows a thread that yielded a store that it
+    /// has already seen.
     #[track_caller]
     fn wait_while(&self, patience: Patience, mut waiting: impl FnMut(T) -> bool) -> Result<T, Busy> {
         let place = Location::caller();
