@@ -19,13 +19,13 @@
 
 mod calls;
 mod walk;
-mod macros;
 mod std_library;
 mod definitions;
 mod types;
 mod names;
 mod imports;
 mod tree;
+mod macros;
 mod test_code;
 mod finding;
 
