@@ -81,7 +81,7 @@ impl WaitSlots<LoomMachine> for [Place] {
 /// Nobody holds the lock or waits for it.
 pub(super) fn at_rest(stage: &Stage) {
     sound(stage);
-    let turns = stage.queued.word().load(Ordering::Relaxed);
+    let turns = stage.queued.turns.load(Ordering::Relaxed);
     assert_eq!((turns >> 48, turns as u32), (turns >> 32 & 0xffff, 0), "somebody is left over: {turns:#x}");
 }
 
@@ -112,7 +112,7 @@ fn under_it(stage: &Stage, places: &[Place]) {
 /// The last two numbers are the next to be drawn.
 fn about_to_wrap() -> Stage {
     let stage = Stage::new(&Sizes::TINY);
-    stage.queued.word().store(0xfffe_fffe_0000_0000, Ordering::Relaxed);
+    stage.queued.turns.store(0xfffe_fffe_0000_0000, Ordering::Relaxed);
     stage
 }
 
