@@ -23,7 +23,6 @@ mod document;
 mod calls;
 mod expressions;
 mod walk;
-mod macros;
 mod std_library;
 mod collect;
 mod written;
@@ -32,6 +31,7 @@ mod types;
 mod names;
 mod imports;
 mod tree;
+mod macros;
 mod test_code;
 mod finding;
 

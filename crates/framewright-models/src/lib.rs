@@ -45,9 +45,19 @@ pub mod session;
 pub mod stage;
 pub mod word;
 
-/// The core's seam, by the path that its locks use.
+/// The core's seam and units, by the paths under which its locks name them.
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
 mod seam {
     pub(crate) use framewright::machine;
+
+    #[path = "../../framewright/src/seam/field.rs"]
+    pub(crate) mod field;
+}
+mod types {
+    pub(crate) mod units {
+        pub(crate) use framewright::NodeId;
+    }
 }
 
 /// The core's locks, compiled a second time here, so that a model can take them without an allocator.

@@ -148,10 +148,10 @@ fn every_bug_planted_in_calls_from_any_context_is_found() {
         // A cut that the interrupt met is not noticed.
         ("nolock_cut", skip("self.exists() && self.cutting.load(Ordering::Acquire)")),
         // What was deferred is not on the list, or comes off it twice; what its last owner did is not seen.
-        ("nolock_push_pop", skip("match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
-        ("nolock_push_nested", skip("if self.0.cas(first, next, Ordering::Relaxed)")),
-        ("nolock_push_pop", relax("match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
-        ("nolock_push_pop", relax("let first = self.0.load(Ordering::Acquire)")),
+        ("nolock_push_pop", skip("match self.newest.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
+        ("nolock_push_nested", skip("if self.newest.cas(first, next, Ordering::Relaxed)")),
+        ("nolock_push_pop", relax("match self.newest.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
+        ("nolock_push_pop", relax("let first = self.newest.load(Ordering::Acquire)")),
         // Two who free the same page both come through, so that it is pushed twice.
         (
             "nolock_twice",

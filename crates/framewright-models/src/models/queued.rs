@@ -35,7 +35,7 @@ impl WaitSlots<LoomMachine> for [Place] {
 /// Checks that no thread holds the lock or waits for it.
 pub(super) fn at_rest(stage: &Stage) {
     sound(stage);
-    let turns = stage.queued.word().load(Ordering::Relaxed);
+    let turns = stage.queued.turns.load(Ordering::Relaxed);
     assert_eq!((turns >> 48, turns as u32), (turns >> 32 & 0xffff, 0), "somebody is left over: {turns:#x}");
 }
 
@@ -72,7 +72,7 @@ fn lock_and_write(stage: &Stage, places: &[Place]) {
 
 /// The next two numbers to be drawn are the last two.
 fn about_to_wrap() -> Stage {
-    tiny().then(|stage| stage.queued.word().store(0xfffe_fffe_0000_0000, Ordering::Relaxed))
+    tiny().then(|stage| stage.queued.turns.store(0xfffe_fffe_0000_0000, Ordering::Relaxed))
 }
 
 /// CPU 0 has the lock.

@@ -17,7 +17,7 @@
 //! atomically ([`ConcurrentLists`]). At rest both views leave the lists in one form.
 
 use crate::frame::frame::{Corrupt, Frames};
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::cache_line::Span;
 use crate::sync::smp_list::{self, Broken, Link, Links, Node};
@@ -47,53 +47,41 @@ pub(crate) enum End {
     Back,
 }
 
-/// One free list: its head and length.
-struct List<M: Machine> {
-    head: Link<M>,
-    len: M::U32,
-}
-
-/// Free lists of one zone, by order and migratetype.
-///
-/// `crate::zone::zone_guard::ZoneGuard`, which holds the lock, gives access to them.
-///
-/// Invariants, with the lock free:
-/// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
-/// - B2 `len` is the number of blocks on the list
-/// - B3 `next` and `prev` of neighbours name each other
-// The array and nothing else: its elements are contiguous, which `FreeLists::span` relies on.
-#[repr(transparent)]
-pub(crate) struct FreeLists<M: Machine> {
-    lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
-}
-
-impl<M: Machine> Default for FreeLists<M> {
-    fn default() -> Self {
-        FreeLists {
-            lists: core::array::from_fn(|order| {
-                core::array::from_fn(|migratetype| {
-                    let order = Order(order as u8);
-                    let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
-                    let node = head_of((order, migratetype));
-                    List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
-                })
-            }),
-        }
+record! {
+    /// One free list: its head and length.
+    struct List<M: Machine> {
+        record head: Link<M>,
+        word len: M::U32,
     }
+}
+
+record! {
+    /// Free lists of one zone, by order and migratetype.
+    ///
+    /// `crate::zone::zone_guard::ZoneGuard`, which holds the lock, gives access to them.
+    ///
+    /// Invariants, with the lock free:
+    /// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
+    /// - B2 `len` is the number of blocks on the list
+    /// - B3 `next` and `prev` of neighbours name each other
+    // The array and nothing else: its elements are contiguous, which `FreeLists::span` relies on.
+    #[repr(transparent)]
+    pub(crate) struct FreeLists<M: Machine> {
+        record("lists[{migratetype}].{} order {order}"; order in 0..; migratetype in MigrateType::ALL)
+            lists: [[List<M>; MigrateType::COUNT]; Order::COUNT] = empty_lists(),
+    }
+}
+
+/// Returns lists whose heads name themselves.
+fn empty_lists<M: Machine>() -> [[List<M>; MigrateType::COUNT]; Order::COUNT] {
+    let list = |order: usize, migratetype: usize| {
+        let node = head_of((Order(order as u8), MigrateType::from_index(migratetype).unwrap_or_default()));
+        List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
+    };
+    core::array::from_fn(|order| core::array::from_fn(|migratetype| list(order, migratetype)))
 }
 
 impl<M: Machine> FreeLists<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (order, lists) in self.lists.iter().enumerate() {
-            for (migratetype, list) in MigrateType::ALL.into_iter().zip(lists) {
-                tell(visit, format_args!("lists[{migratetype}].head.next order {order}"), &list.head.next);
-                tell(visit, format_args!("lists[{migratetype}].head.prev order {order}"), &list.head.prev);
-                tell(visit, format_args!("lists[{migratetype}].len order {order}"), &list.len);
-            }
-        }
-    }
-
     /// Returns the span of the lists of an order, of its first `types` types.
     ///
     /// `offset` is the position of the lists in their record.

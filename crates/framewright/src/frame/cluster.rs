@@ -18,25 +18,21 @@
 //! Some callers read many states for long (a range that is being emptied). They also keep clusters from forming in the
 //! meantime, and pages from being freed unmerged ([`Heap::disable`]).
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 use crate::sync::smp_list::Link;
 use crate::types::units::Frame;
 
-/// Run of pages on a list.
-pub struct Cluster<M: Machine> {
-    /// The last page of the run, + 1.
-    tail: M::U32,
-    /// Number of pages, and of those that were not checked for merging.
-    ///
-    /// In an unused cluster, `count` is the next unused one, + 1.
-    count: M::U32,
-    skipped: M::U32,
-}
-
-impl<M: Machine> Default for Cluster<M> {
-    fn default() -> Self {
-        Cluster { tail: Word::new(0), count: Word::new(0), skipped: Word::new(0) }
+record! {
+    /// Run of pages on a list.
+    pub struct Cluster<M: Machine> {
+        /// The last page of the run, + 1.
+        word tail: M::U32,
+        /// Number of pages, and of those that were not checked for merging.
+        ///
+        /// In an unused cluster, `count` is the next unused one, + 1.
+        word count: M::U32,
+        word skipped: M::U32,
     }
 }
 
@@ -56,25 +52,20 @@ pub(crate) struct CutRun {
     pub(crate) skipped: u32,
 }
 
-/// Clusters of one zone. All words except `cutting` are written under the zone lock.
-pub(crate) struct Heap<M: Machine> {
-    /// An unused cluster, + 1; and the number of clusters that were ever used.
-    free: M::U32,
-    fresh: M::U32,
-    /// Number of cuts in progress; the description of this module explains them.
-    cutting: M::U32,
-    /// Number of callers that need no new clusters, and no page freed unmerged.
-    disabled: M::U32,
-    // Fixed at boot: the zone's own clusters, and the largest number of pages in one.
-    first: u32,
-    count: u32,
-    room: u32,
-}
-
-impl<M: Machine> Default for Heap<M> {
-    fn default() -> Self {
-        let word = || Word::new(0);
-        Heap { free: word(), fresh: word(), cutting: word(), disabled: word(), first: 0, count: 0, room: 0 }
+record! {
+    /// Clusters of one zone. All words except `cutting` are written under the zone lock.
+    pub(crate) struct Heap<M: Machine> {
+        /// An unused cluster, + 1; and the number of clusters that were ever used.
+        word free: M::U32,
+        word fresh: M::U32,
+        /// Number of cuts in progress; the description of this module explains them.
+        word cutting: M::U32,
+        /// Number of callers that need no new clusters, and no page freed unmerged.
+        word disabled: M::U32,
+        // The zone's own clusters, and the largest number of pages in one.
+        fixed first: u32,
+        fixed count: u32,
+        fixed room: u32,
     }
 }
 
@@ -90,14 +81,6 @@ impl<M: Machine> Heap<M> {
     /// Assigns the zone its clusters; before the first use.
     pub(crate) fn place(&mut self, (first, count): (u32, u32), room: u32) {
         (self.first, self.count, self.room) = (first, count, room);
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("clusters.free"), &self.free);
-        tell(visit, format_args!("clusters.fresh"), &self.fresh);
-        tell(visit, format_args!("clusters.cutting"), &self.cutting);
-        tell(visit, format_args!("clusters.disabled"), &self.disabled);
     }
 
     /// Returns whether the zone has clusters at all.

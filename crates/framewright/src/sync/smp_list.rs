@@ -49,6 +49,7 @@
 //! Removal: three read-modify-writes, two fences, and the lines of three nodes. Insertion: two read-modify-writes, both
 //! under the head's lock; the line of the first node is fetched before the lock is taken.
 
+use crate::seam::field::record;
 use crate::seam::machine::{Busy, Machine, Ordering, Patience, Word};
 
 /// Number of polls after which a wait counts as damage.
@@ -62,15 +63,11 @@ const PATIENCE: Patience = Patience::Tries(1 << 24);
 /// Each attempt fails because another thread succeeded.
 const ROUNDS: u32 = 1 << 20;
 
-/// Neighbours of a node on its list.
-pub struct Link<M: Machine> {
-    pub(crate) next: M::U32,
-    pub(crate) prev: M::U32,
-}
-
-impl<M: Machine> Default for Link<M> {
-    fn default() -> Self {
-        Link { next: Word::new(0), prev: Word::new(0) }
+record! {
+    /// Neighbours of a node on its list.
+    pub struct Link<M: Machine> {
+        pub(crate) word next: M::U32,
+        pub(crate) word prev: M::U32,
     }
 }
 

@@ -5,7 +5,7 @@
 //! not.
 
 use crate::policy::mechanisms::ZoneLock;
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{LockEvent, LockName, Machine};
 use crate::sync::queued_lock::{QueuedLock, WaitSlots};
 use crate::sync::ticket_lock::{Ticket, TicketLock};
@@ -19,27 +19,15 @@ pub(crate) enum LockMode {
     Shared,
 }
 
-/// Lock of a zone, of the kind chosen at boot.
-pub(crate) struct ZoneSpinLock<M: Machine> {
-    ticket: TicketLock<M>,
-    queued: QueuedLock<M>,
-}
-
-impl<M: Machine> Default for ZoneSpinLock<M> {
-    fn default() -> Self {
-        ZoneSpinLock { ticket: TicketLock::default(), queued: QueuedLock::default() }
+record! {
+    /// Lock of a zone, of the kind chosen at boot.
+    pub(crate) struct ZoneSpinLock<M: Machine> {
+        record("{}") ticket: TicketLock<M>,
+        record("{}") queued: QueuedLock<M>,
     }
 }
 
 impl<M: Machine> ZoneSpinLock<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, lock: &str, visit: &mut Words<'_>) {
-        for (name, word) in self.ticket.words() {
-            tell(visit, format_args!("{lock}.{name}"), word);
-        }
-        tell(visit, format_args!("{lock}.turns"), self.queued.word());
-    }
-
     /// Takes the lock, waiting for the turn; returns the ticket.
     ///
     /// The caller must pass the ticket to [`ZoneSpinLock::release`] with this kind and mode.
