@@ -52,6 +52,22 @@ pub(crate) struct CutRun {
     pub(crate) skipped: u32,
 }
 
+/// Clusters that belong to a zone: the first, and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ClusterRange {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// How a page was inserted into its list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Inserted {
+    /// At the back instead of the front.
+    pub(crate) back: bool,
+    /// Without a check for merging.
+    pub(crate) skipped: bool,
+}
+
 record! {
     /// Clusters of one zone. All words except `cutting` are written under the zone lock.
     pub(crate) struct Heap<M: Machine> {
@@ -79,8 +95,10 @@ fn store<W: Word<u32>>(word: &W, value: u32) {
 
 impl<M: Machine> Heap<M> {
     /// Assigns the zone its clusters; before the first use.
-    pub(crate) fn place(&mut self, (first, count): (u32, u32), room: u32) {
-        (self.first, self.count, self.room) = (first, count, room);
+    ///
+    /// `room` is the largest number of pages in one.
+    pub(crate) fn place(&mut self, own: ClusterRange, room: u32) {
+        (self.first, self.count, self.room) = (own.first, own.count, room);
     }
 
     /// Returns whether the zone has clusters at all.
@@ -149,15 +167,7 @@ impl<M: Machine> Heap<M> {
     }
 
     /// Adds a page to a cluster after it was inserted next to `neighbour`.
-    ///
-    /// `back`: it was inserted at the back instead of the front. `skipped`: it was not checked for merging.
-    pub(crate) fn join(
-        &self,
-        clusters: &Clusters<'_, M>,
-        frame: Frame,
-        neighbour: Option<Frame>,
-        (back, skipped): (bool, bool),
-    ) {
+    pub(crate) fn join(&self, clusters: &Clusters<'_, M>, frame: Frame, neighbour: Option<Frame>, inserted: Inserted) {
         let Some(of) = clusters.of.get(frame.index()) else { return };
         if self.is_disabled() {
             return store(of, 0);
@@ -174,8 +184,8 @@ impl<M: Machine> Heap<M> {
         store(of, number);
         let count = load(&cluster.count);
         store(&cluster.count, count.wrapping_add(1));
-        store(&cluster.skipped, load(&cluster.skipped).wrapping_add(u32::from(skipped)));
-        if back || count == 0 {
+        store(&cluster.skipped, load(&cluster.skipped).wrapping_add(u32::from(inserted.skipped)));
+        if inserted.back || count == 0 {
             store(&cluster.tail, frame.0.wrapping_add(1));
         }
     }

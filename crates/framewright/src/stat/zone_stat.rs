@@ -19,7 +19,7 @@
 //! the zone.
 
 use crate::policy::mechanisms::{Mechanisms, NumaPlace, ZoneStat};
-use crate::policy::watermark::{FreeMemory, Mark, Marks, raised_boost};
+use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boost};
 use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
@@ -170,8 +170,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// The boost rises no further than its limit.
     ///
     /// Caller holds: the zone lock, exclusively.
-    pub(crate) fn raise_boost(&self, by: u64, factor: u32, (managed, pageblock): (u64, u64)) -> bool {
-        let zone = (managed, self.mark_unboosted(Mark::High), pageblock);
+    pub(crate) fn raise_boost(&self, by: u64, factor: u32, zone: BoostedZone) -> bool {
         let raised = raised_boost(self.boost(), by, factor, zone);
         raised.inspect(|&frames| self.boost.store(frames, Ordering::Relaxed)).is_some()
     }
@@ -249,26 +248,26 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns free memory with the CPUs' deltas.
     pub(crate) fn memory_exact(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
-        let exact = |item| self.exact(item, stats, zone);
+        let exact = |item| self.exact(item, stats.zone(zone));
         FreeMemory { free: exact(FREE), cma: exact(CMA), highatomic: self.highatomic.load(Ordering::Relaxed) }
     }
 
     /// Returns a counter with the CPUs' deltas.
-    fn exact(&self, item: usize, stats: &Stats<'_, M>, zone: ZoneIdx) -> u64 {
-        self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.deltas.kept(item)))
+    fn exact(&self, item: usize, stats: ZoneStats<'_, '_, M>) -> u64 {
+        self.told(item, stats.all).exact(stats.all.of_zone(stats.zone).map(|diffs| diffs.deltas.kept(item)))
     }
 
     /// Resets the counts of blocks on the lists to 0.
     ///
     /// Caller holds: the zone lock, exclusively.
-    pub(crate) fn reset(&self, stats: &Stats<'_, M>, zone: ZoneIdx) {
+    pub(crate) fn reset(&self, stats: ZoneStats<'_, '_, M>) {
         for item in [FREE, CMA] {
-            let told = self.told(item, stats);
+            let told = self.told(item, stats.all);
             if let Some(sum) = told.everywhere {
                 sum.add(told.here.load(Ordering::Relaxed).wrapping_neg(), Ordering::Relaxed);
             }
             told.here.store(0, Ordering::Relaxed);
-            stats.of_zone(zone).for_each(|diffs| diffs.deltas.forget(item));
+            stats.all.of_zone(stats.zone).for_each(|diffs| diffs.deltas.forget(item));
         }
         self.highatomic.store(0, Ordering::Relaxed);
     }
@@ -278,12 +277,13 @@ impl<M: Machine> ZoneCounters<M> {
     /// A caller without a CPU adds them to the shared words at once.
     ///
     /// Caller holds: the zone lock, in this mode.
-    pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: LockMode) {
+    pub(crate) fn account(&self, tally: &Tally, stats: ZoneStats<'_, '_, M>, cpu: CpuId, mode: LockMode) {
+        let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match stats.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
-                Some(diffs) => self.told(item, stats).tell(diffs.deltas.change(item, change as i64)),
-                None if self.deltas => self.told(item, stats).tell(change as i64),
+            match all.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
+                Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
+                None if self.deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
@@ -305,15 +305,15 @@ impl<M: Machine> ZoneCounters<M> {
     }
 
     /// Changes a counter of the embedder on this CPU.
-    pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
+    pub(crate) fn count_own(&self, stats: ZoneStats<'_, '_, M>, cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.diffs(cpu, zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
-        self.told(item, stats).count(kept, item, change);
+        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
+        self.told(item, stats.all).count(kept, item, change);
     }
 
     /// Returns a counter of the embedder with the CPUs' deltas.
-    pub(crate) fn own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), index: usize) -> u64 {
-        self.exact(index.saturating_add(1), stats, zone)
+    pub(crate) fn own(&self, stats: ZoneStats<'_, '_, M>, index: usize) -> u64 {
+        self.exact(index.saturating_add(1), stats)
     }
 }
 
@@ -347,6 +347,21 @@ pub(crate) struct Stats<'a, M: Machine> {
     counting: Counting<M>,
 }
 
+/// Statistics of all zones, seen from one zone.
+pub(crate) struct ZoneStats<'s, 'a, M: Machine> {
+    all: &'s Stats<'a, M>,
+    zone: ZoneIdx,
+}
+
+// Not derived: a derived impl would require `M: Copy`.
+impl<M: Machine> Clone for ZoneStats<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for ZoneStats<'_, '_, M> {}
+
 impl<'a, M: Machine> Stats<'a, M> {
     pub(crate) fn new(diffs: &'a [ZoneDiffs<M>], zones: usize) -> Self {
         let diffs = PerCpu { records: diffs, places: zones };
@@ -357,6 +372,11 @@ impl<'a, M: Machine> Stats<'a, M> {
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         self.sums.words(visit);
         self.counting.words(visit);
+    }
+
+    /// Returns the statistics as seen from a zone.
+    pub(crate) const fn zone(&self, zone: ZoneIdx) -> ZoneStats<'_, 'a, M> {
+        ZoneStats { all: self, zone }
     }
 
     /// Returns a CPU's deltas of a zone; `None` where CPUs keep no deltas.

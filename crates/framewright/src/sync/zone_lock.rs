@@ -19,6 +19,13 @@ pub(crate) enum LockMode {
     Shared,
 }
 
+/// Kind of a zone lock, and the mode in which it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LockChoice {
+    pub(crate) kind: ZoneLock,
+    pub(crate) mode: LockMode,
+}
+
 record! {
     /// Lock of a zone, of the kind chosen at boot.
     pub(crate) struct ZoneSpinLock<M: Machine> {
@@ -30,20 +37,20 @@ record! {
 impl<M: Machine> ZoneSpinLock<M> {
     /// Takes the lock, waiting for the turn; returns the ticket.
     ///
-    /// The caller must pass the ticket to [`ZoneSpinLock::release`] with this kind and mode.
+    /// The caller must pass the ticket to [`ZoneSpinLock::release`] with the same choice.
     pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (ZoneLock, LockMode),
+        choice: LockChoice,
         machine: &M,
         places: &P,
         name: LockName,
     ) -> Ticket {
-        if kind == ZoneLock::Ticket {
+        if choice.kind == ZoneLock::Ticket {
             return self.ticket.take(machine, name);
         }
         machine.lock(name, LockEvent::Wanted);
-        let ticket = match (kind, mode) {
-            (ZoneLock::Rw, LockMode::Shared) => {
+        let ticket = match choice {
+            LockChoice { kind: ZoneLock::Rw, mode: LockMode::Shared } => {
                 self.queued.take_shared(places);
                 Ticket::NONE
             }
@@ -68,17 +75,17 @@ impl<M: Machine> ZoneSpinLock<M> {
     /// Releases the lock.
     pub(crate) fn release<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (ZoneLock, LockMode),
+        choice: LockChoice,
         ticket: &Ticket,
         machine: &M,
         places: &P,
         name: LockName,
     ) {
-        if kind == ZoneLock::Ticket {
+        if choice.kind == ZoneLock::Ticket {
             return self.ticket.release(ticket, machine, name);
         }
-        match (kind, mode) {
-            (ZoneLock::Rw, LockMode::Shared) => self.queued.release_shared(),
+        match choice {
+            LockChoice { kind: ZoneLock::Rw, mode: LockMode::Shared } => self.queued.release_shared(),
             _ => self.queued.release(ticket, places),
         }
         machine.lock(name, LockEvent::Released);

@@ -23,7 +23,7 @@ use crate::stat::zone_stat::ZoneCounters;
 use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
-use crate::sync::zone_lock::{LockMode, ZoneSpinLock};
+use crate::sync::zone_lock::{LockChoice, LockMode, ZoneSpinLock};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
@@ -120,8 +120,8 @@ impl<M: Machine> Zone<M> {
     ///
     /// Context: the caller need not be on a CPU.
     pub(crate) fn hold(&self, shared: &Shared<'_, M>) {
-        let how = (shared.mechanisms.zone_lock, LockMode::Alone);
-        let _ = self.its_lock(shared).take(how, &shared.machine, shared.cpus, LockName::zone(self.idx));
+        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode: LockMode::Alone };
+        let _ = self.its_lock(shared).take(choice, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Releases the lock taken by [`Zone::hold`].
@@ -151,17 +151,18 @@ impl<M: Machine> Zone<M> {
 
     pub(crate) fn take_lock<'g>(&self, cx: CallCx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
         let (shared, kind) = (cx.shared, cx.shared.mechanisms.zone_lock);
+        let choice = LockChoice { kind, mode };
         let irq = shared.machine.irq_save();
         cx.own.held.enter(&shared.machine, Rank::Zone);
         shared.machine.step(Step::Lock);
-        let ticket = self.its_lock(shared).take((kind, mode), &shared.machine, shared.cpus, LockName::zone(self.idx));
+        let ticket = self.its_lock(shared).take(choice, &shared.machine, shared.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
-    pub(crate) fn release_lock(&self, (shared, own): (&Shared<'_, M>, &Cpu<M>), mode: LockMode, ticket: &Ticket) {
-        let kind = shared.mechanisms.zone_lock;
+    pub(crate) fn release_lock(&self, shared: &Shared<'_, M>, own: &Cpu<M>, mode: LockMode, ticket: &Ticket) {
+        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode };
         own.held.leave(&shared.machine, Rank::Zone);
-        self.its_lock(shared).release((kind, mode), ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
+        self.its_lock(shared).release(choice, ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Adds up the changes of one CPU to the lists.
@@ -169,8 +170,8 @@ impl<M: Machine> Zone<M> {
     /// The caller may be without a CPU.
     ///
     /// Caller holds: the zone lock, in this mode.
-    pub(crate) fn account(&self, (shared, cpu): (&Shared<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
-        self.stat.account(tally, (&shared.stats, self.idx), cpu, mode);
+    pub(crate) fn account(&self, shared: &Shared<'_, M>, cpu: CpuId, tally: &Tally, mode: LockMode) {
+        self.stat.account(tally, shared.stats.zone(self.idx), cpu, mode);
         self.count.add(tally, mode);
     }
 
@@ -203,7 +204,8 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn could_take_racy(
         &self,
         shared: &Shared<'_, M>,
-        (order, highest): (Order, ZoneKind),
+        order: Order,
+        highest: ZoneKind,
         rights: Rights,
         more: u64,
     ) -> bool {
