@@ -172,7 +172,7 @@ pub fn definitions<N: Display, R: Display>(all: impl IntoIterator<Item = (N, R)>
     format!("<dl class=\"why\">\n{}</dl>\n", all.into_iter().map(of).collect::<String>())
 }
 
-/// So many CPUs.
+/// Writes a number of CPUs, with its unit.
 pub fn cpus(number: usize) -> String {
     if number == 1 { "1 CPU".to_owned() } else { format!("{number} CPUs") }
 }

@@ -12,7 +12,7 @@ const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
 /// Orders of blocks, 0 to 10.
 pub const ORDERS: usize = 11;
 
-/// See the module's description.
+/// The published figures of the zone lock.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
