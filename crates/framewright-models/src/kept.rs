@@ -1,4 +1,4 @@
-//! What a stage has besides the words of the core: notes of the model, and memory that loom watches.
+//! The parts of a stage that are not words of the core: notes of the model, and memory that loom watches.
 //!
 //! The set-up runs once for a whole search. Every execution of the search finds both as the set-up left them.
 
@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 
 use crate::session::{self, Restore};
 
-/// A note of the model: a cell that is none of the core's words.
+/// A note of the model: a cell that is not one of the core's words.
 pub struct Note<T>(Rc<Kept<T>>);
 
 struct Kept<T> {
@@ -28,24 +28,24 @@ impl<T: Copy> Restore for Kept<T> {
 }
 
 impl<T: Copy + 'static> Note<T> {
-    /// A note that says `value`.
+    /// Creates a note that holds `value`.
     pub fn new(value: T) -> Note<T> {
         let kept = Rc::new(Kept { now: Cell::new(value), start: Cell::new(value) });
         session::with(|session| session.restore_always(kept.clone()));
         Note(kept)
     }
 
-    /// What it says.
+    /// Returns the value.
     pub fn get(&self) -> T {
         self.0.now.get()
     }
 
-    /// It says `value` from now on.
+    /// Changes the value.
     pub fn set(&self, value: T) {
         self.0.now.set(value);
     }
 
-    /// It says `value` from now on; returns what it said.
+    /// Changes the value; returns the one before.
     pub fn replace(&self, value: T) -> T {
         self.0.now.replace(value)
     }
@@ -65,20 +65,22 @@ impl Restore for Memory {
     }
 }
 
-impl Payload {
-    /// Memory that nobody has accessed.
-    pub fn new() -> Payload {
+/// Memory that no thread has accessed.
+impl Default for Payload {
+    fn default() -> Payload {
         let memory = Rc::new(Memory(RefCell::new(UnsafeCell::new(()))));
         session::with(|session| session.restore_always(memory.clone()));
         Payload(memory)
     }
+}
 
-    /// Writes it.
+impl Payload {
+    /// Writes the memory.
     pub fn write(&self) {
         self.0.0.borrow().with_mut(|_| ());
     }
 
-    /// Reads it.
+    /// Reads the memory.
     pub fn read(&self) {
         self.0.0.borrow().with(|_| ());
     }

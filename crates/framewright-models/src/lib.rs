@@ -17,8 +17,8 @@
 //! |---|---|
 //! | locks, zones and per-CPU lists | any number where the search ends within seconds, else one to four |
 //! | ranges, which have the largest sections | one or two |
-//! | the fast path and depots | one to three, and one or two where heavy fences interrupt |
-//! | lists that many CPUs change at once ([`lists`]) | any, but four to six in the longest models, and two with three threads |
+//! | the fast path and depots | one to three, and at most two where heavy fences interrupt |
+//! | lists that many CPUs change at once | any; four to six in the longest models, two with three threads |
 //!
 //! `MODELS_BOUND=3` asks for another number of preemptions, `MODELS_BOUND=any` for any number. `MODELS=front_a` runs
 //! only the models whose names begin so. `cargo test -p framewright-models -- --nocapture` prints for each model its

@@ -69,7 +69,7 @@ impl Lists {
     pub fn of(nodes: &[Node]) -> Lists {
         let lists = Lists {
             links: Default::default(),
-            payloads: std::array::from_fn(|_| Payload::new()),
+            payloads: Default::default(),
             owners: std::array::from_fn(|_| Note::new(Owner::Thread(0, 0))),
             flag: Word::new(0),
         };

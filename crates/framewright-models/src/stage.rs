@@ -150,7 +150,7 @@ fn boot(sizes: &Sizes) -> Tiny {
 impl Stage {
     /// A booted allocator with all memory free.
     pub fn new(sizes: &Sizes) -> Stage {
-        let page = || Page { payload: Payload::new(), owned: Note::new(false) };
+        let page = || Page { payload: Payload::default(), owned: Note::new(false) };
         Stage {
             tiny: boot(sizes),
             pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),

@@ -4,8 +4,8 @@
 //! project (`data/reproduced/quick.toml`): the least and the most that each figure becomes with several seeds, and with
 //! each of the machine's fitted numbers a tenth smaller and larger. A figure that lies outside now means that the
 //! allocator or the model has changed what comes out by more than chance or a tenth of such a number does; then either
-//! the change is wrong, or the bands are recorded anew (`framewright reproduce all --quick --bands FILE`) and the
-//! change says so.
+//! the change is wrong, or the bands are recorded again (`framewright reproduce all --quick --bands FILE`) and
+//! the change says so.
 
 use std::collections::BTreeMap;
 

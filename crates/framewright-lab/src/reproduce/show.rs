@@ -178,7 +178,7 @@ pub fn definitions<N: Display, R: Display>(all: impl IntoIterator<Item = (N, R)>
     format!("<dl class=\"why\">\n{}</dl>\n", all.into_iter().map(of).collect::<String>())
 }
 
-/// A text broken between words for a terminal of 100 columns, with the lines after the first indented.
+/// Breaks a text between words for a terminal of 100 columns; indents the lines after the first.
 pub fn broken(text: &str, indent: usize) -> String {
     wrapped(text, ' ', 100, indent)
 }

@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// The quantity of a run on so many CPUs, for a process; none if the model has nothing of the kind.
+    /// Returns this quantity of a run, for a process; none if the model does not have it.
     fn of(self, report: &Report) -> Option<f64> {
         let jobs = report.per_second;
         match self {
@@ -209,7 +209,7 @@ pub(super) fn mechanisms((zone_lock, lock_place): LockAtPlace) -> Mechanisms {
     Mechanisms { zone_lock, lock_place, ..Mechanisms::BASELINE }
 }
 
-/// A variant's run on so many CPUs.
+/// Names a variant's run on `cpus` CPUs.
 pub(super) fn run_name(variant: &str, cpus: usize) -> String {
     format!("{variant} on {cpus} CPUs")
 }
