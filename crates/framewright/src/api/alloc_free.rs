@@ -150,7 +150,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     fn free_checked(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
+        let frame = self.world.shared.frames.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
         self.trace(|| Event::PageFree { pfn, order });
         match self.world.pinned(|cx| self.world.free_slow(cx, frame, order, false)) {
             Some(true) => Ok(()),

@@ -102,7 +102,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// # Errors
     /// There is no such block, or `to` is larger than `from`.
     pub fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
+        let frame = self.world().shared.frames.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
         if to > from {
             return Err(FreeError::BadOrder { order: to, max: from });
         }
