@@ -16,3 +16,5 @@ mod step;
 mod storm;
 #[path = "../../../framewright/tests/threads/mod.rs"]
 mod threads;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod trap_flag;

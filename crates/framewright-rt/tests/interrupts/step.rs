@@ -16,7 +16,6 @@
 //! After each run everything is freed, and the whole allocator validated. A mark for each frame finds one that is
 //! handed out twice. The control lets the interrupt use the lists of the CPU that it met, and must fail.
 
-use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +25,8 @@ use framewright::watermark::PcpSize;
 use framewright::{AllocError, Allocator, Config, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::interrupts::{self, Raised, Signal};
 use framewright_rt::{Native, Storage};
+
+use crate::trap_flag::{TRAP, is_stepped, set_stepped};
 
 type Pages = Allocator<'static, Native>;
 
@@ -39,8 +40,6 @@ const NEAREST: u64 = 4;
 const SERVED: u64 = 512;
 /// Blocks that interrupts keep.
 const KEPT: usize = 32;
-/// The processor's flag.
-const TRAP: i64 = 0x100;
 
 /// The allocator in use; the interrupts' call; whether they come as such, or are the control.
 static PAGES: AtomicPtr<Pages> = AtomicPtr::new(std::ptr::null_mut());
@@ -167,26 +166,6 @@ fn interrupt(_: &Signal) {
     INTERRUPTS[NESTED.load(Relaxed)].1();
     if stepped {
         set_stepped(true);
-    }
-}
-
-fn is_stepped() -> bool {
-    let flags: i64;
-    // SAFETY: reads the processor's flags; the stack is as before.
-    unsafe { asm!("pushfq", "pop {flags}", flags = out(reg) flags) };
-    flags & TRAP != 0
-}
-
-/// Switches the stop after each instruction on or off.
-#[inline(always)]
-fn set_stepped(stepped: bool) {
-    if stepped {
-        // SAFETY: sets one flag of the processor, so that `trap` is called after each instruction. The stack is as
-        // before.
-        unsafe { asm!("pushfq", "or qword ptr [rsp], {trap}", "popfq", trap = const TRAP) };
-    } else {
-        // SAFETY: takes the flag away again.
-        unsafe { asm!("pushfq", "and qword ptr [rsp], {kept}", "popfq", kept = const !TRAP) };
     }
 }
 

@@ -11,4 +11,5 @@ mod programs;
 mod smp_list;
 mod stress;
 mod thpfioscale;
+mod waiting;
 mod workloads;
