@@ -63,7 +63,7 @@ defines() {
     for name in "${@:2}"; do
         grep -qw -- "$name" "$file" || return 1
     done
-    grep -Eq "(fn|struct|enum|trait|type|const|static|mod|union|macro_rules!) +$last\b|^ *(pub(\([a-z]+\))? )?$last *(:|,|\(|\{|=|\$)" "$file"
+    grep -Eq "(fn|struct|enum|trait|type|const|static|mod|union|macro_rules!) +$last\b|^ *(pub(\([a-z]+\))? )?((word|record|fixed)(\(.*\))? )?$last *(:|,|\(|\{|=|\$)" "$file"
 }
 
 # broken_code DOCUMENT TEXT: says so if a code span names a file, or a name in a file, that does not exist.

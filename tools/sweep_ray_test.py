@@ -3,7 +3,7 @@
 
     tools/sweep_ray_test.py PROGRAM
 
-PROGRAM is the framewright command. tests/sweep.rs runs this where there is a Python; tools/sweep_check.sh is the check with Ray.
+PROGRAM is the framewright command. tests/command/sweep.rs runs this where there is a Python; tools/sweep_check.sh is the check with Ray.
 """
 
 import errno

@@ -213,34 +213,30 @@ impl Paths<'_> {
         }
         self.follow(&before, line, true);
     }
+}
 
-    fn follow_use(&mut self, tree: &UseTree, before: &mut Vec<String>) {
-        let line = line_of(tree);
-        let depth = before.len();
-        match tree {
-            UseTree::Path(path) => {
-                before.push(path.ident.to_string());
-                self.follow_use(&path.tree, before);
-            }
-            UseTree::Group(group) => {
-                for tree in &group.items {
-                    self.follow_use(tree, before);
-                }
-            }
-            UseTree::Name(name) => self.follow_last(&name.ident.to_string(), before, line),
-            UseTree::Rename(rename) => self.follow_last(&rename.ident.to_string(), before, line),
-            UseTree::Glob(_) => self.follow_last("*", before, line),
-        }
-        before.truncate(depth);
-    }
+/// A name that a `use` brings in.
+pub(crate) struct Leaf {
+    /// The path that it is imported by; the last part of a glob's is `*`.
+    pub(crate) path: Vec<String>,
+    /// The name in the importing module, none for a glob.
+    pub(crate) name: Option<String>,
+    line: usize,
+}
 
-    fn follow_last(&mut self, last: &str, before: &[String], line: usize) {
-        let mut segments = before.to_vec();
-        if last != "self" {
-            segments.push(last.to_owned());
-        }
-        self.follow(&segments, line, true);
-    }
+/// The names that a `use` brings in, or a part of one that stands after `before`.
+pub(crate) fn leaves(tree: &UseTree, before: &[String]) -> Vec<Leaf> {
+    let (last, renamed) = match tree {
+        UseTree::Path(path) => return leaves(&path.tree, &[before, &[path.ident.to_string()]].concat()),
+        UseTree::Group(group) => return group.items.iter().flat_map(|tree| leaves(tree, before)).collect(),
+        UseTree::Name(name) => (name.ident.to_string(), None),
+        UseTree::Rename(rename) => (rename.ident.to_string(), Some(rename.rename.to_string())),
+        UseTree::Glob(_) => ("*".to_owned(), None),
+    };
+    let mut path = before.to_vec();
+    path.extend(Some(last).filter(|last| last != "self"));
+    let name = renamed.or_else(|| path.last().filter(|last| *last != "*").cloned());
+    vec![Leaf { path, name, line: line_of(tree) }]
 }
 
 /// Whether tokens begin with `::`.
@@ -282,7 +278,9 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.follow_use(&item.tree, &mut Vec::new());
+        for leaf in leaves(&item.tree, &[]) {
+            self.follow(&leaf.path, leaf.line, true);
+        }
     }
 
     fn visit_path(&mut self, path: &'ast Path) {

@@ -14,18 +14,24 @@
 //!
 //! Test code may use everything.
 //!
+//! A document that follows a way through a crate is checked against the crate's code (document.rs).
+//!
 //! Before each run the check looks through the planted crate beside it, which breaks every rule; if it does not
-//! find exactly the lines that are marked there, it fails.
+//! find exactly the lines that are marked there, it fails. So it does with a planted document.
 
+mod document;
 mod calls;
+mod expressions;
 mod walk;
-mod macros;
 mod std_library;
+mod collect;
+mod written;
 mod definitions;
 mod types;
 mod names;
 mod imports;
 mod tree;
+mod macros;
 mod test_code;
 mod finding;
 
@@ -41,7 +47,9 @@ use tree::Tree;
 
 const USAGE: &str = "\
 usage: layers [-v | -vv] [--report] CRATE...
+       layers --document DOCUMENT CRATE
   CRATE is the directory of a lib.rs, or DIRECTORY:WORD,WORD... for these rules only; WORD=N allows N findings
+  --document  checks the call chains and tables of a Markdown file against a crate
   -v        counts the calls that were understood; -vv lists those that were not
   --report  prints every finding and does not fail";
 
@@ -53,6 +61,7 @@ struct Options {
     /// 1 counts calls, 2 lists those whose receiver is unknown.
     verbosity: usize,
     only_reports: bool,
+    document: Option<PathBuf>,
     sources: Vec<(PathBuf, Vec<Rule>)>,
 }
 
@@ -72,6 +81,17 @@ fn run() -> Result<bool, String> {
     let options = options(std::env::args().skip(1))?;
     self_test()?;
     let mut is_clean = true;
+    if let Some(document) = &options.document {
+        for (source, _) in &options.sources {
+            let (named, faults) = document::check(document, source)?;
+            for (line, fault) in &faults {
+                println!("{}:{line}: {fault}", document.display());
+            }
+            println!("layers: {named} names of {} in {}, {} wrong", document.display(), source.display(), faults.len());
+            is_clean &= faults.is_empty() && named != 0;
+        }
+        return Ok(is_clean);
+    }
     for (source, rules) in &options.sources {
         let (files, findings, counts) = check(source, options.verbosity > 1)?;
         let mut summary = Vec::new();
@@ -97,12 +117,14 @@ fn run() -> Result<bool, String> {
 }
 
 fn options(args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { verbosity: 0, only_reports: false, sources: Vec::new() };
-    for arg in args {
+    let mut options = Options { verbosity: 0, only_reports: false, document: None, sources: Vec::new() };
+    let mut args = args;
+    while let Some(arg) = args.next() {
         match arg.as_str() {
             "-v" => options.verbosity = 1,
             "-vv" => options.verbosity = 2,
             "--report" => options.only_reports = true,
+            "--document" => options.document = Some(args.next().ok_or(USAGE)?.into()),
             _ if arg.starts_with('-') => return Err(format!("unknown option {arg}\n{USAGE}")),
             _ => {
                 let (source, rules) = match arg.split_once(':') {
@@ -191,7 +213,26 @@ fn self_test() -> Result<(), String> {
             return Err(format!("the self-test understood too few calls: {counts:?}"));
         }
     }
-    Ok(())
+    self_test_of_documents(&planted)
+}
+
+/// Checks the planted document, in which each wrong line contains the word "wrong".
+fn self_test_of_documents(planted: &Path) -> Result<(), String> {
+    let document = planted.join("document.md");
+    let (_, faults) = document::check(&document, &planted.join("called"))?;
+    let text = fs::read_to_string(&document).map_err(|error| format!("{}: {error}", document.display()))?;
+    let wrong =
+        (1..).zip(text.lines()).filter(|(_, line)| line.to_lowercase().contains("wrong")).map(|(number, _)| number);
+    let wanted: Vec<usize> = wrong.collect();
+    let found: Vec<usize> = faults.iter().map(|&(line, _)| line).collect();
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(format!(
+            "the self-test of documents wanted lines {wanted:?} of {} and found {faults:?}",
+            document.display()
+        ))
+    }
 }
 
 /// The marks `// finds WORD WORD` below a folder: file, line and word.

@@ -83,6 +83,19 @@ fn of_iterator(receiver: &Ty, method: &str, given: &[Ty]) -> Ty {
     }
 }
 
+/// What a function or a variant of the standard library makes of its first argument, by its path and last name.
+pub(crate) fn constructed(path: &[String], name: &str, first: Ty) -> Ty {
+    match (name, path) {
+        ("Some", _) => option(first),
+        ("Ok", _) => Ty::other("Result", vec![first]),
+        ("Err", _) => Ty::other("Result", vec![Ty::Unknown, first]),
+        ("new" | "from", [.., of, _]) => Ty::other(of, vec![first]),
+        ("take" | "replace", [_, _, ..]) => first,
+        ("from_fn", [_, _, ..]) => iterator(Ty::Unknown),
+        _ => Ty::Unknown,
+    }
+}
+
 /// What a method of an option or a result returns.
 fn of_option(receiver: &Ty, method: &str, given: &[Ty]) -> Ty {
     let Ty::Other(kind, args) = receiver else { return Ty::Unknown };

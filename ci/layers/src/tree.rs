@@ -12,6 +12,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Item, Meta};
 
 use crate::finding::{Finding, Kind};
+use crate::macros::record_in;
 use crate::test_code::is_test_only;
 
 /// Index of a module in [`Tree::modules`].
@@ -114,10 +115,15 @@ impl Tree {
 
     fn read_file(&mut self, file: &Path, name: &str, order: usize, place: Place<'_>) -> Result<(), String> {
         let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let parsed = syn::parse_file(&text).map_err(|error| {
+        let mut parsed = syn::parse_file(&text).map_err(|error| {
             let at = error.span().start();
             format!("{}:{}: {error}", file.display(), at.line)
         })?;
+        for item in &mut parsed.items {
+            if let Some(record) = record_in(item) {
+                *item = record;
+            }
+        }
         if !self.seen.insert(file.to_owned()) {
             return Ok(());
         }

@@ -113,6 +113,16 @@ impl Ty {
     pub(crate) fn tried(&self) -> Ty {
         if self.is(&["Option", "Result"]) { self.arg(0) } else { Ty::Unknown }
     }
+
+    /// The type of two branches that join: whichever says more.
+    pub(crate) fn joined(self, other: Option<Ty>) -> Ty {
+        match (&self, other) {
+            (Ty::Unknown, Some(other)) => other,
+            (Ty::Tuple(parts), Some(other)) if parts.is_empty() => other,
+            (_, Some(other)) if self.arg(0) == Ty::Unknown && other.is(&["Option", "Result"]) => other,
+            _ => self,
+        }
+    }
 }
 
 fn bind_all(args: &[Ty], actual: &[Ty], bound: &mut Bound) {

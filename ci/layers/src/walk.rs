@@ -1,23 +1,13 @@
-//! Where the calls of a module lead.
-//!
-//! A walk through the code knows the types of the variables in sight. It follows written types, fields, returned
-//! types, patterns, closures that are given to the crate's functions, `Deref` impls, and what the standard
-//! library's pointers, options and iterators give back of what was put in. That is less than a compiler knows: an
-//! unknown type stays unknown.
+//! One walk through the code of a module: the variables in sight, and what patterns, paths and fields tell of types.
 
 use std::collections::BTreeMap;
 
 use syn::spanned::Spanned;
-use syn::{
-    Block, Expr, ExprClosure, ExprPath, Generics, ImplItem, Item, Local, Macro, Member, Pat, Signature, Stmt, Type,
-};
+use syn::{ExprPath, Member, Pat, Type};
 
-use crate::definitions::{Definitions, Meaning, Setting, parameters};
-use crate::macros::statements_in;
-use crate::std_library::{closure_arguments, returned};
-use crate::test_code::{attributes, is_test_only, statement_attributes};
-use crate::tree::{ModuleId, Tree};
-use crate::types::{Bound, Ty};
+use crate::definitions::{Definitions, Meaning, Setting, names_of};
+use crate::tree::ModuleId;
+use crate::types::Ty;
 
 /// Where a call leads.
 #[derive(Clone, PartialEq)]
@@ -32,152 +22,33 @@ pub(crate) enum Leads {
 }
 
 /// Line and column of a call.
-type At = (usize, usize);
-
-/// The calls in the code of a module.
-pub(crate) fn calls_of(tree: &Tree, definitions: &Definitions<'_>, module: ModuleId) -> BTreeMap<At, Leads> {
-    let setting = Setting { module, generics: Vec::new(), self_type: None };
-    let mut walk = Walk { definitions, setting, locals: Vec::new(), calls: BTreeMap::new() };
-    for item in &tree.modules[module].items {
-        walk.item(item);
-    }
-    walk.calls
-}
+pub(crate) type At = (usize, usize);
 
 /// One walk through the code of a module: the types of what is in sight, and the calls so far.
-struct Walk<'d> {
-    definitions: &'d Definitions<'d>,
-    setting: Setting<'d>,
-    locals: Vec<BTreeMap<String, Ty>>,
-    calls: BTreeMap<At, Leads>,
+pub(crate) struct Walk<'d> {
+    pub(crate) definitions: &'d Definitions<'d>,
+    pub(crate) setting: Setting<'d>,
+    pub(crate) locals: Vec<BTreeMap<String, Ty>>,
+    pub(crate) calls: BTreeMap<At, Leads>,
 }
 
 impl<'d> Walk<'d> {
-    fn item(&mut self, item: &'d Item) {
-        if is_test_only(attributes(item)) {
-            return;
-        }
-        match item {
-            Item::Fn(item) => self.function(&item.sig, &item.block),
-            Item::Impl(item) => {
-                let before = self.setting.clone();
-                self.setting.generics = vec![&item.generics];
-                self.setting.self_type = Some(self.definitions.ty(&item.self_ty, &self.setting));
-                for part in &item.items {
-                    match part {
-                        ImplItem::Fn(method) if !is_test_only(&method.attrs) => {
-                            self.function(&method.sig, &method.block)
-                        }
-                        ImplItem::Const(constant) => {
-                            self.infer(&constant.expr);
-                        }
-                        _ => {}
-                    }
-                }
-                self.setting = before;
-            }
-            Item::Trait(item) => {
-                let before = self.setting.clone();
-                self.setting.generics = vec![&item.generics];
-                for part in &item.items {
-                    if let syn::TraitItem::Fn(method) = part
-                        && let Some(block) = &method.default
-                    {
-                        self.function(&method.sig, block);
-                    }
-                }
-                self.setting = before;
-            }
-            Item::Const(item) => {
-                self.infer(&item.expr);
-            }
-            Item::Static(item) => {
-                self.infer(&item.expr);
-            }
-            _ => {}
-        }
-    }
-
-    fn function(&mut self, signature: &'d Signature, block: &'d Block) {
-        let generics: &'d Generics = &signature.generics;
-        self.setting.generics.push(generics);
-        // An item inside a function does not see the function's variables.
-        let outer = std::mem::replace(&mut self.locals, vec![BTreeMap::new()]);
-        for input in &signature.inputs {
-            match input {
-                syn::FnArg::Receiver(_) => {
-                    let own = self.setting.self_type.clone().unwrap_or(Ty::Unknown);
-                    self.note("self", own);
-                }
-                syn::FnArg::Typed(typed) => {
-                    let ty = self.written(&typed.ty);
-                    self.bind(&typed.pat, &ty);
-                }
-            }
-        }
-        self.block(block);
-        self.locals = outer;
-        self.setting.generics.pop();
-    }
-
-    fn written(&self, ty: &Type) -> Ty {
+    pub(crate) fn written(&self, ty: &Type) -> Ty {
         self.definitions.ty(ty, &self.setting)
     }
 
-    fn note(&mut self, name: &str, ty: Ty) {
+    pub(crate) fn note(&mut self, name: &str, ty: Ty) {
         if let Some(scope) = self.locals.last_mut() {
             scope.insert(name.to_owned(), ty);
         }
     }
 
-    fn local(&self, name: &str) -> Option<Ty> {
+    pub(crate) fn local(&self, name: &str) -> Option<Ty> {
         self.locals.iter().rev().find_map(|scope| scope.get(name)).cloned()
     }
 
-    fn inside<R>(&mut self, walk: impl FnOnce(&mut Self) -> R) -> R {
-        self.locals.push(BTreeMap::new());
-        let result = walk(self);
-        self.locals.pop();
-        result
-    }
-
-    fn block(&mut self, block: &'d Block) -> Ty {
-        self.inside(|walk| walk.statements(&block.stmts))
-    }
-
-    fn statements(&mut self, statements: &'d [Stmt]) -> Ty {
-        let mut last = Ty::Tuple(Vec::new());
-        for statement in statements {
-            if is_test_only(statement_attributes(statement)) {
-                continue;
-            }
-            last = Ty::Tuple(Vec::new());
-            match statement {
-                Stmt::Local(local) => self.let_local(local),
-                Stmt::Item(item) => self.item(item),
-                Stmt::Expr(expr, None) => last = self.infer(expr),
-                Stmt::Expr(expr, Some(_)) => {
-                    self.infer(expr);
-                }
-                Stmt::Macro(statement) => self.macro_call(&statement.mac),
-            }
-        }
-        last
-    }
-
-    fn let_local(&mut self, local: &'d Local) {
-        let mut ty = Ty::Unknown;
-        if let Some(init) = &local.init {
-            ty = self.infer(&init.expr);
-            if let Some((_, otherwise)) = &init.diverge {
-                self.infer(otherwise);
-            }
-        }
-        self.bind(&local.pat, &ty);
-    }
-
     /// Notes the variables of a pattern that a value of this type is matched with.
-    fn bind(&mut self, pat: &'d Pat, ty: &Ty) {
+    pub(crate) fn bind(&mut self, pat: &'d Pat, ty: &Ty) {
         match pat {
             Pat::Ident(ident) => {
                 let name = ident.ident.to_string();
@@ -262,7 +133,7 @@ impl<'d> Walk<'d> {
     }
 
     /// What a path of an expression or pattern stands for; `Self` is the type of the impl.
-    fn meaning(&self, path: &[String]) -> Meaning {
+    pub(crate) fn meaning(&self, path: &[String]) -> Meaning {
         match path {
             [first, rest @ ..] if first == "Self" => match (&self.setting.self_type, rest) {
                 (Some(Ty::Own(id, _)), []) => Meaning::Type(*id),
@@ -273,197 +144,14 @@ impl<'d> Walk<'d> {
         }
     }
 
-    /// The type of an expression; notes the calls in it.
-    fn infer(&mut self, expr: &'d Expr) -> Ty {
-        match expr {
-            Expr::Path(path) => self.path(path),
-            Expr::Field(field) => {
-                let base = self.infer(&field.base);
-                self.field(base, &member_name(&field.member))
-            }
-            Expr::MethodCall(call) => {
-                let receiver = self.infer(&call.receiver);
-                let span = call.method.span().start();
-                let args: Vec<&'d Expr> = call.args.iter().collect();
-                self.method((span.line, span.column), receiver, &call.method.to_string(), &args)
-            }
-            Expr::Call(call) => {
-                let args: Vec<&'d Expr> = call.args.iter().collect();
-                self.call(&call.func, &args)
-            }
-            Expr::Struct(value) => {
-                for field in &value.fields {
-                    self.infer(&field.expr);
-                }
-                if let Some(rest) = &value.rest {
-                    self.infer(rest);
-                }
-                match self.meaning(&names_of(&value.path)) {
-                    Meaning::Type(id) if value.path.is_ident("Self") => {
-                        self.setting.self_type.clone().unwrap_or(Ty::Own(id, Vec::new()))
-                    }
-                    Meaning::Type(id) | Meaning::Variant(id, _) => Ty::Own(id, Vec::new()),
-                    _ => Ty::Unknown,
-                }
-            }
-            Expr::Reference(inner) => self.infer(&inner.expr),
-            Expr::Paren(inner) => self.infer(&inner.expr),
-            Expr::Group(inner) => self.infer(&inner.expr),
-            Expr::Unary(unary) => self.unary(unary),
-            Expr::Try(inner) => self.infer(&inner.expr).tried(),
-            Expr::Await(inner) => {
-                self.infer(&inner.base);
-                Ty::Unknown
-            }
-            Expr::Lit(_) => Ty::plain(),
-            Expr::Closure(closure) => {
-                self.closure(closure, &[]);
-                Ty::Unknown
-            }
-            Expr::Macro(call) => {
-                self.macro_call(&call.mac);
-                Ty::Unknown
-            }
-            Expr::Block(_)
-            | Expr::Unsafe(_)
-            | Expr::If(_)
-            | Expr::Match(_)
-            | Expr::Loop(_)
-            | Expr::While(_)
-            | Expr::ForLoop(_) => self.flow(expr),
-            _ => self.value(expr),
-        }
-    }
-
-    /// The type of an expression that is made of others.
-    fn value(&mut self, expr: &'d Expr) -> Ty {
-        match expr {
-            Expr::Cast(cast) => {
-                self.infer(&cast.expr);
-                self.written(&cast.ty)
-            }
-            Expr::Tuple(tuple) => Ty::Tuple(tuple.elems.iter().map(|one| self.infer(one)).collect()),
-            Expr::Array(array) => {
-                let all: Vec<Ty> = array.elems.iter().map(|one| self.infer(one)).collect();
-                Ty::other("Slice", vec![all.into_iter().next().unwrap_or(Ty::Unknown)])
-            }
-            Expr::Repeat(repeat) => {
-                self.infer(&repeat.len);
-                let one = self.infer(&repeat.expr);
-                Ty::other("Slice", vec![one])
-            }
-            Expr::Index(index) => {
-                let at = self.infer(&index.index);
-                let of = self.infer(&index.expr);
-                match of {
-                    _ if at.is(&["Iterator"]) => of,
-                    _ if of.is(&["BTreeMap", "HashMap"]) => of.arg(1),
-                    _ => of.element(),
-                }
-            }
-            Expr::Range(range) => {
-                let ends: Vec<Ty> =
-                    [&range.start, &range.end].into_iter().flatten().map(|end| self.infer(end)).collect();
-                Ty::other("Iterator", vec![ends.into_iter().next().unwrap_or(Ty::Unknown)])
-            }
-            Expr::Const(block) => self.block(&block.block),
-            Expr::Async(block) => self.block(&block.block),
-            Expr::Let(one) => {
-                let ty = self.infer(&one.expr);
-                self.bind(&one.pat, &ty);
-                Ty::plain()
-            }
-            Expr::Binary(one) => {
-                let left = self.infer(&one.left);
-                self.infer(&one.right);
-                match one.op {
-                    syn::BinOp::Add(_) | syn::BinOp::Sub(_) | syn::BinOp::BitOr(_) | syn::BinOp::BitAnd(_) => left,
-                    _ => Ty::plain(),
-                }
-            }
-            Expr::Assign(one) => {
-                self.infer(&one.right);
-                self.infer(&one.left);
-                Ty::Tuple(Vec::new())
-            }
-            Expr::Return(syn::ExprReturn { expr: Some(inner), .. })
-            | Expr::Break(syn::ExprBreak { expr: Some(inner), .. })
-            | Expr::Yield(syn::ExprYield { expr: Some(inner), .. }) => {
-                self.infer(inner);
-                Ty::Unknown
-            }
-            _ => Ty::Unknown,
-        }
-    }
-
-    fn unary(&mut self, unary: &'d syn::ExprUnary) -> Ty {
-        let ty = self.infer(&unary.expr);
-        match unary.op {
-            // References do not count, so `*` may or may not lead through a pointer: fields and methods look
-            // through it anyway.
-            syn::UnOp::Deref(_) => ty,
-            _ => Ty::plain(),
-        }
-    }
-
-    /// The type of an expression that parts or joins the flow.
-    fn flow(&mut self, expr: &'d Expr) -> Ty {
-        match expr {
-            Expr::Block(block) => self.block(&block.block),
-            Expr::Unsafe(block) => self.block(&block.block),
-            Expr::Loop(one) => {
-                self.block(&one.body);
-                Ty::Unknown
-            }
-            Expr::If(one) => {
-                let then = self.inside(|walk| {
-                    walk.infer(&one.cond);
-                    walk.block(&one.then_branch)
-                });
-                let otherwise = one.else_branch.as_ref().map(|(_, otherwise)| self.infer(otherwise));
-                known(then, otherwise)
-            }
-            Expr::While(one) => self.inside(|walk| {
-                walk.infer(&one.cond);
-                walk.block(&one.body);
-                Ty::Tuple(Vec::new())
-            }),
-            Expr::ForLoop(one) => {
-                let over = self.infer(&one.expr);
-                let element = self.element(&over);
-                self.inside(|walk| {
-                    walk.bind(&one.pat, &element);
-                    walk.block(&one.body)
-                });
-                Ty::Tuple(Vec::new())
-            }
-            Expr::Match(one) => {
-                let ty = self.infer(&one.expr);
-                let mut result = Ty::Unknown;
-                for arm in one.arms.iter().filter(|arm| !is_test_only(&arm.attrs)) {
-                    let body = self.inside(|walk| {
-                        walk.bind(&arm.pat, &ty);
-                        if let Some((_, guard)) = &arm.guard {
-                            walk.infer(guard);
-                        }
-                        walk.infer(&arm.body)
-                    });
-                    result = known(result, Some(body));
-                }
-                result
-            }
-            _ => Ty::Unknown,
-        }
-    }
-
-    fn element(&self, over: &Ty) -> Ty {
+    pub(crate) fn element(&self, over: &Ty) -> Ty {
         match over {
             Ty::Own(..) => self.definitions.associated(over, None, "Item").unwrap_or(Ty::Unknown),
             _ => over.element(),
         }
     }
 
-    fn path(&mut self, path: &'d ExprPath) -> Ty {
+    pub(crate) fn path(&mut self, path: &'d ExprPath) -> Ty {
         let names = names_of(&path.path);
         if let [name] = names.as_slice()
             && let Some(ty) = self.local(name)
@@ -476,10 +164,7 @@ impl<'d> Walk<'d> {
         match self.meaning(&names) {
             Meaning::Value(index) => self.definitions.value(index),
             Meaning::Variant(id, _) | Meaning::Type(id) => Ty::Own(id, Vec::new()),
-            Meaning::Member(id, name) => {
-                let span = path.path.segments.last().map_or_else(|| path.span(), Spanned::span).start();
-                self.member((span.line, span.column), id, &name)
-            }
+            Meaning::Member(id, name) => self.member(end_of(path), id, &name),
             _ => Ty::Unknown,
         }
     }
@@ -497,7 +182,7 @@ impl<'d> Walk<'d> {
         Ty::Unknown
     }
 
-    fn field(&self, base: Ty, name: &str) -> Ty {
+    pub(crate) fn field(&self, base: Ty, name: &str) -> Ty {
         let mut base = base;
         for _ in 0..4 {
             if let Some(found) = self.definitions.field(&base, name) {
@@ -511,235 +196,22 @@ impl<'d> Walk<'d> {
         Ty::Unknown
     }
 
-    fn target(&self, ty: &Ty) -> Option<Ty> {
+    pub(crate) fn target(&self, ty: &Ty) -> Option<Ty> {
         ty.target().or_else(|| self.definitions.associated(ty, Some("Deref"), "Target"))
     }
 
-    fn call(&mut self, callee: &'d Expr, args: &[&'d Expr]) -> Ty {
-        let Expr::Path(path) = callee else {
-            self.infer(callee);
-            self.all(args);
-            return Ty::Unknown;
-        };
-        let names = names_of(&path.path);
-        let is_local = names.len() == 1 && self.local(&names[0]).is_some();
-        let meaning = if is_local || path.qself.is_some() { Meaning::Unknown } else { self.meaning(&names) };
-        match meaning {
-            Meaning::Fn(index) => self.apply(index, None, args),
-            Meaning::Member(id, name) => {
-                let span = path.path.segments.last().map_or_else(|| path.span(), Spanned::span).start();
-                let methods = self.definitions.inherent(id, &name);
-                let own = self.setting.self_type.clone().filter(|_| names[0] == "Self");
-                if let [first, ..] = methods {
-                    self.calls.insert((span.line, span.column), Leads::Own(methods.to_vec()));
-                    // `Type::method(receiver, ...)`
-                    let takes_self = self.definitions.functions[*first].takes_self();
-                    return match (takes_self, args.split_first()) {
-                        (true, Some((receiver, rest))) => {
-                            let receiver = self.infer(receiver);
-                            self.apply(*first, Some(receiver), rest)
-                        }
-                        _ => self.apply(*first, own, args),
-                    };
-                }
-                self.calls.insert((span.line, span.column), Leads::Other);
-                self.all(args);
-                // `Type::default()`, `Type::from(...)`
-                if ["default", "from", "clone", "new"].contains(&name.as_str()) {
-                    Ty::Own(id, Vec::new())
-                } else {
-                    Ty::Unknown
-                }
-            }
-            Meaning::Variant(id, _) | Meaning::Type(id) => {
-                self.all(args);
-                Ty::Own(id, Vec::new())
-            }
-            Meaning::Other(name) => {
-                let given: Vec<Ty> = self.all(args);
-                let first = given.into_iter().next().unwrap_or(Ty::Unknown);
-                match (name.as_str(), names.len()) {
-                    ("Some", _) => Ty::other("Option", vec![first]),
-                    ("Ok", _) => Ty::other("Result", vec![first]),
-                    ("Err", _) => Ty::other("Result", vec![Ty::Unknown, first]),
-                    ("new" | "from", 2..) => Ty::other(&names[names.len() - 2], vec![first]),
-                    ("take" | "replace", 2..) => first,
-                    ("from_fn", 2..) => Ty::other("Iterator", vec![Ty::Unknown]),
-                    _ => Ty::Unknown,
-                }
-            }
-            _ => {
-                self.all(args);
-                Ty::Unknown
-            }
-        }
-    }
-
-    fn all(&mut self, args: &[&'d Expr]) -> Vec<Ty> {
-        args.iter().map(|arg| self.infer(arg)).collect()
-    }
-
-    /// The type that a function of the crate returns for these arguments.
-    fn apply(&mut self, function: usize, receiver: Option<Ty>, args: &[&'d Expr]) -> Ty {
-        let definitions = self.definitions;
-        let function = &definitions.functions[function];
-        let setting = definitions.setting(function);
-        let mut bound = Bound::new();
-        if let (Some(own), Some(receiver)) = (&setting.self_type, &receiver) {
-            own.bind(receiver, &mut bound);
-        }
-        self.apply_signature(&function.signature, &setting, bound, args)
-    }
-
-    fn apply_signature(
-        &mut self,
-        signature: &'d Signature,
-        setting: &Setting<'d>,
-        mut bound: Bound,
-        args: &[&'d Expr],
-    ) -> Ty {
-        let definitions = self.definitions;
-        let nothing = |_: &str| false;
-        for (arg, ty) in args.iter().zip(parameters(signature)) {
-            match (arg, definitions.closure(ty, setting)) {
-                (Expr::Closure(closure), Some((inputs, output))) => {
-                    let inputs: Vec<Ty> =
-                        inputs.into_iter().map(|input| definitions.ty(input, setting).with(&bound, &nothing)).collect();
-                    let body = self.closure(closure, &inputs);
-                    if let Some(output) = output {
-                        definitions.ty(output, setting).bind(&body, &mut bound);
-                    }
-                }
-                _ => {
-                    let actual = self.infer(arg);
-                    definitions.ty(ty, setting).bind(&actual, &mut bound);
-                }
-            }
-        }
-        for arg in args.iter().skip(parameters(signature).len()) {
-            self.infer(arg);
-        }
-        match &signature.output {
-            syn::ReturnType::Type(_, ty) => definitions.ty(ty, setting).with(&bound, &|name| self.has_param(name)),
-            syn::ReturnType::Default => Ty::Tuple(Vec::new()),
-        }
-    }
-
-    fn has_param(&self, name: &str) -> bool {
+    pub(crate) fn has_param(&self, name: &str) -> bool {
         self.setting.generics.iter().any(|generics| generics.type_params().any(|param| param.ident == name))
     }
-
-    /// The type of a closure's body, if it is called with these types.
-    fn closure(&mut self, closure: &'d ExprClosure, inputs: &[Ty]) -> Ty {
-        self.inside(|walk| {
-            for (index, pat) in closure.inputs.iter().enumerate() {
-                walk.bind(pat, inputs.get(index).unwrap_or(&Ty::Unknown));
-            }
-            walk.infer(&closure.body)
-        })
-    }
-
-    /// Notes a call of a method. The type that it returns.
-    fn method(&mut self, at: At, receiver: Ty, name: &str, args: &[&'d Expr]) -> Ty {
-        let definitions = self.definitions;
-        let mut ty = receiver.clone();
-        for _ in 0..5 {
-            match &ty {
-                Ty::Unknown => {
-                    self.calls.insert(at, Leads::Unknown(name.to_owned(), args.len()));
-                    self.std_arguments(&Ty::Unknown, name, args);
-                    return Ty::Unknown;
-                }
-                Ty::Own(id, _) => {
-                    let methods = definitions.inherent(*id, name);
-                    if let [first, ..] = methods {
-                        self.calls.insert(at, Leads::Own(methods.to_vec()));
-                        return self.apply(*first, Some(ty), args);
-                    }
-                }
-                _ => {}
-            }
-            let setting = self.setting.clone();
-            if let Some((module, signature)) = definitions.trait_method(&ty, name, &setting) {
-                self.calls.insert(at, Leads::Other);
-                let setting = Setting { module, generics: vec![&signature.generics], self_type: Some(ty) };
-                return self.apply_signature(signature, &setting, Bound::new(), args);
-            }
-            match self.target(&ty) {
-                Some(target) if name != "clone" => ty = target,
-                _ => break,
-            }
-        }
-        self.calls.insert(at, Leads::Other);
-        let item = self.definitions.associated(&receiver, Some("Iterator"), "Item");
-        let over = match (&item, &ty) {
-            (Some(item), _) => Ty::other("Iterator", vec![item.clone()]),
-            (None, Ty::Own(..) | Ty::Param(_) | Ty::Tuple(_)) => {
-                self.all(args);
-                let gives_itself =
-                    ["clone", "borrow", "as_ref", "by_ref", "to_owned", "max", "min", "add"].contains(&name);
-                return if gives_itself { receiver } else { Ty::Unknown };
-            }
-            _ => ty.clone(),
-        };
-        if name == "clone" {
-            return receiver;
-        }
-        let given = self.std_arguments(&over, name, args);
-        returned(&over, name, &given)
-    }
-
-    /// The types of arguments of a method of the standard library, of closures what they return.
-    fn std_arguments(&mut self, receiver: &Ty, name: &str, args: &[&'d Expr]) -> Vec<Ty> {
-        let mut given: Vec<Ty> = Vec::new();
-        for arg in args {
-            let ty = match arg {
-                Expr::Closure(closure) => {
-                    let first = given.first().cloned().unwrap_or(Ty::Unknown);
-                    self.closure(closure, &closure_arguments(receiver, name, &first))
-                }
-                // A function or variant instead of a closure.
-                Expr::Path(path) => {
-                    let value = self.infer(arg);
-                    match self.meaning(&names_of(&path.path)) {
-                        Meaning::Fn(index) => self.apply(index, None, &[]),
-                        Meaning::Member(id, name) => match self.definitions.inherent(id, &name) {
-                            [first, ..] => self.apply(*first, Some(receiver.element()), &[]),
-                            [] => value,
-                        },
-                        _ => value,
-                    }
-                }
-                _ => self.infer(arg),
-            };
-            given.push(ty);
-        }
-        given
-    }
-
-    /// Looks through a macro's arguments, if they are expressions or statements.
-    fn macro_call(&mut self, call: &Macro) {
-        // The syntax is made here and looked at once: it lives as long as the program, like the files'.
-        let parsed: &'d [Stmt] = Vec::leak(statements_in(call.tokens.clone()));
-        self.inside(|walk| walk.statements(parsed));
-    }
 }
 
-/// The type of two branches that join: whichever says more.
-fn known(one: Ty, other: Option<Ty>) -> Ty {
-    match (&one, other) {
-        (Ty::Unknown, Some(other)) => other,
-        (Ty::Tuple(parts), Some(other)) if parts.is_empty() => other,
-        (_, Some(other)) if one.arg(0) == Ty::Unknown && other.is(&["Option", "Result"]) => other,
-        _ => one,
-    }
+/// The place of a path's last name.
+pub(crate) fn end_of(path: &ExprPath) -> At {
+    let span = path.path.segments.last().map_or_else(|| path.span(), Spanned::span).start();
+    (span.line, span.column)
 }
 
-fn names_of(path: &syn::Path) -> Vec<String> {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
-}
-
-fn member_name(member: &Member) -> String {
+pub(crate) fn member_name(member: &Member) -> String {
     match member {
         Member::Named(name) => name.to_string(),
         Member::Unnamed(index) => index.index.to_string(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::contender::{Contender, Work};
 use crate::crew::{Crew, Gate};
 use crate::ring::Ring;
-use crate::shuffle::Shuffle;
+use crate::shuffle::deal;
 use crate::work::{Batch, Empty, Fill, Outcome, Pass, Repeat, Timed, Trouble};
 use crate::workload::{AGED_BATCH, ORDERS, Shape};
 
@@ -153,7 +153,7 @@ impl<C: Contender> Cells for C {
 
     fn age<'env>(&'env self, crew: &Crew<'env>, job: &Job, blocks: usize) -> Outcome<Held> {
         let (filled, _) = fill::<0, C>(self, crew, job.threads, blocks)?;
-        let mut dealt = Shuffle::new(job.seed).deal(filled);
+        let mut dealt = deal(job.seed, filled);
         let kept = dealt.iter_mut().map(|blocks| blocks.split_off(blocks.len() / 8 * 7)).collect();
         empty::<0, C>(self, crew, dealt)?;
         Ok(kept)
@@ -181,7 +181,7 @@ fn shuffled<'env, C: Contender>(contender: &'env C, crew: &Crew<'env>, job: &Job
     let Job { threads, units, seed, .. } = *job;
     let (filled, allocating) = fill::<0, C>(contender, crew, threads, units)?;
     let checksum = filled.iter().flatten().fold(0, |sum: u64, &block| sum.wrapping_add(block));
-    let freeing = empty::<0, C>(contender, crew, Shuffle::new(seed).deal(filled))?;
+    let freeing = empty::<0, C>(contender, crew, deal(seed, filled))?;
     let (alloc, free) = (nanoseconds(allocating, units * threads), nanoseconds(freeing, units * threads));
     Ok(Sample { total: alloc + free, alloc: Some(alloc), free: Some(free), checksum, ..Sample::default() })
 }

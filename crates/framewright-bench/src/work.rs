@@ -23,25 +23,17 @@ const END: u64 = u64::MAX;
 
 /// The reason why a contender could not do its work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum Trouble {
     /// It had no block left.
     #[error("ran out of memory with {held} blocks held by the thread")]
-    OutOfMemory {
-        /// Blocks that the thread had at that moment.
-        held: usize,
-    },
+    OutOfMemory { held: usize },
     /// It refused a correct free.
     #[error("refused to free block {block:#x}, which was allocated")]
-    Refused {
-        /// The block.
-        block: u64,
-    },
+    Refused { block: u64 },
     /// It handed out a block while it was allocated.
     #[error("handed out block {block:#x} twice")]
-    Twice {
-        /// The block.
-        block: u64,
-    },
+    Twice { block: u64 },
     /// It could not be set up.
     #[error("could not be set up: {0}")]
     Setup(String),

@@ -6,13 +6,13 @@
 
 #[cfg(test)]
 mod errors;
-pub mod html;
 pub mod experiments;
 pub mod calibrate;
 pub mod top;
 pub mod sweep;
 pub mod compare;
 pub mod reproduce;
+pub mod html;
 pub mod record;
 pub mod sim;
 pub mod mechanisms;

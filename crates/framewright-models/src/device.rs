@@ -1,8 +1,11 @@
-//! A device: an interrupt that does something.
+//! A device: an interrupt that runs a handler.
 //!
-//! It strikes one CPU once, before any of its accesses to words while interrupts are on, or as they come on again; what it does has
-//! ended before the CPU goes on. One that cannot be masked strikes while interrupts are off as well: it has no CPU to pin to. When it strikes is for loom to choose: the device is a thread that writes one word, and the CPU
-//! reads it before each access, and may or may not see the write yet.
+//! The interrupt strikes one CPU once. It strikes before any access to a word while interrupts are on, or when they
+//! come on again, and its handler ends before the CPU goes on. One that cannot be masked also strikes while interrupts
+//! are off; it has no CPU to pin to.
+//!
+//! loom chooses the moment: the device is a thread that writes one word. The CPU reads the word before each access, and
+//! may or may not see the write yet.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,15 +14,15 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 
 use crate::running::{is_inside, is_masked, mask, run_on, running_cpu, set_inside, switching, unmask};
 
-/// What strikes whom.
+/// An interrupt, and the CPU that it strikes.
 pub struct Device<S: 'static> {
     /// The CPU that is struck.
     pub strikes: u16,
-    /// The CPU that the interrupt plays: the same, or one of its own. Of one that cannot be masked, the same.
+    /// The CPU that the interrupt plays: the struck one, or, if it can be masked, one of its own.
     pub plays: u16,
-    /// Nothing holds it off.
+    /// Nothing masks it.
     pub unmaskable: bool,
-    /// What the interrupt does.
+    /// The interrupt's handler.
     pub handler: fn(&S),
 }
 
@@ -43,13 +46,14 @@ struct Armed {
 
 thread_local! {
     static ARMED: RefCell<Option<Armed>> = const { RefCell::new(None) };
-    /// Whether there is one: most models have none, and every access asks.
+    /// Whether there is one. Most models have none, and every access asks.
     static IS_ARMED: Cell<bool> = const { Cell::new(false) };
-    /// What the device's thread writes, even if nobody reads it any more: loom looks for schedules in which somebody does.
+    /// The word that the device's thread writes. It does so even if no CPU reads it any more, because loom looks for
+    /// schedules in which one does.
     static RAISED: RefCell<Option<Rc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// A device for this execution. Its thread is to call [`raise`].
+/// Arms a device for this execution; its thread calls [`raise`].
 pub(crate) fn arm((strikes, plays, unmaskable): (u16, u16, bool), handler: impl Fn() + 'static) {
     let raised = Rc::new(AtomicBool::new(false));
     RAISED.with_borrow_mut(|slot| *slot = Some(raised.clone()));
@@ -58,20 +62,20 @@ pub(crate) fn arm((strikes, plays, unmaskable): (u16, u16, bool), handler: impl 
     IS_ARMED.set(true);
 }
 
-/// The device wants to strike.
+/// Asks the device to strike.
 pub(crate) fn raise() {
     if let Some(raised) = RAISED.with_borrow_mut(Option::take) {
         switching(|| raised.store(true, Ordering::Relaxed));
     }
 }
 
-/// No device strikes any more.
+/// Disarms the device.
 pub(crate) fn disarm() {
     IS_ARMED.set(false);
     ARMED.with_borrow_mut(Option::take);
 }
 
-/// To be called where an interrupt may strike the running CPU.
+/// Lets an armed device strike the running CPU here.
 pub(crate) fn may_strike() {
     if IS_ARMED.get() && !std::thread::panicking() && !is_inside() {
         strike();
@@ -84,7 +88,8 @@ fn strike() {
     let armed =
         ARMED.with_borrow(|armed| armed.as_ref().filter(may).map(|armed| (armed.raised.clone(), armed.unmaskable)));
     let is_raised = armed.is_some_and(|(raised, unmaskable)| match unmaskable {
-        // There are many accesses to strike at: when it is raised is choice enough, without when that is seen.
+        // There are many accesses to strike at. The moment of raising is choice enough, without the moment of seeing
+        // it.
         true => switching(|| raised.fetch_or(false, Ordering::Relaxed)),
         false => switching(|| raised.load(Ordering::Relaxed)),
     });
@@ -100,7 +105,7 @@ fn strike() {
     set_inside(false, false);
 }
 
-/// Interrupts of the running CPU are off while this lives.
+/// Guard: interrupts of the running CPU are off while it lives.
 pub struct Held(());
 
 impl Held {

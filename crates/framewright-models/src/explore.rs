@@ -1,4 +1,4 @@
-//! Exploring a model: every schedule of its threads, up to a bound.
+//! Exploration of a model: every schedule of its threads, up to a bound.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -12,21 +12,22 @@ use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
 use crate::loom_machine::LoomMachine;
 use crate::running::{begin, run_on, switching};
-use crate::session::{self, Plant};
+use crate::session::{self, Plant, Verdict};
 use crate::stage::Stage;
 
-/// What one CPU does.
+/// The part of one CPU.
 pub type Part<S = Stage> = fn(&S);
 
-/// What a few CPUs do at once on a stage, and what must hold whichever way their steps fall together.
+/// What two or three CPUs do at once on a stage, and what must hold under every schedule.
 #[derive(Clone, Copy)]
 pub struct Model<S: 'static = Stage> {
-    /// As `// ORDER:` comments of the core name it.
+    /// The name that `// ORDER:` comments of the core give.
     pub name: &'static str,
     /// Preemptions of an execution: none for any number.
     pub bound: Option<usize>,
-    /// Whether waits for a lock spin, as they really do, instead of sleeping until the lock changes hands. Spinning
-    /// multiplies the schedules; the model of the lock itself shows that both come to the same.
+    /// Whether waits for a lock spin, as they do in production, instead of sleeping until the lock changes hands.
+    ///
+    /// Spinning multiplies the schedules; the model of the lock itself shows that both come to the same.
     pub spins: bool,
     /// An interrupt that may come, if any.
     pub device: Option<Device<S>>,
@@ -34,10 +35,53 @@ pub struct Model<S: 'static = Stage> {
     pub fences: Fences,
     /// Makes the stage, as the first CPU, before the threads start.
     pub stage: fn() -> S,
-    /// The threads: which CPU each plays, and what it does there. The first is the one that made the stage.
+    /// The threads: which CPU each plays, and what it does there. The first one made the stage.
     pub threads: &'static [(u16, Part<S>)],
-    /// What must hold when all threads have finished.
+    /// Checks what must hold when all threads have finished.
     pub check: Part<S>,
+}
+
+impl<S> Model<S> {
+    /// A model with any number of preemptions, without an interrupt.
+    pub const fn new(
+        name: &'static str,
+        stage: fn() -> S,
+        threads: &'static [(u16, Part<S>)],
+        check: Part<S>,
+    ) -> Model<S> {
+        let fences = Fences::Promoted;
+        Model { name, bound: None, spins: false, device: None, fences, stage, threads, check }
+    }
+
+    /// With at most `preemptions` in an execution.
+    pub const fn bound(mut self, preemptions: usize) -> Model<S> {
+        self.bound = Some(preemptions);
+        self
+    }
+
+    /// With another check.
+    pub const fn check(mut self, check: Part<S>) -> Model<S> {
+        self.check = check;
+        self
+    }
+
+    /// With waits that spin.
+    pub const fn spins(mut self) -> Model<S> {
+        self.spins = true;
+        self
+    }
+
+    /// With heavy fences that interrupt the other CPUs.
+    pub const fn struck(mut self) -> Model<S> {
+        self.fences = Fences::Interrupt;
+        self
+    }
+
+    /// With an interrupt. The device is one thread more, so that one preemption is all that ends.
+    pub const fn device(mut self, device: Device<S>) -> Model<S> {
+        self.device = Some(device);
+        self.bound(1)
+    }
 }
 
 /// What exploration found.
@@ -45,29 +89,29 @@ pub struct Model<S: 'static = Stage> {
 pub struct Outcome {
     /// Executions until the search was complete, or until the first failure.
     pub executions: u64,
-    /// Executions of the searches that were thrown away, and of the one that comes first to learn the words.
+    /// Executions of the searches that were thrown away, and of the first search, which learns the words.
     pub thrown_away: u64,
     /// Words that the threads share.
     pub words: usize,
     /// Wall-clock time, with the searches that were thrown away.
     pub elapsed: Duration,
-    /// What went wrong, if anything did.
+    /// The failure, if there was one.
     pub failure: Option<String>,
-    /// Times the planted call was met; 0 without a plant.
+    /// Number of times that the planted call was met; 0 without a plant.
     pub met: u64,
 }
 
-/// Panic payload: a word has to become one of loom's, start over.
+/// Panic payload: a word must become one of loom's, so the search starts over.
 struct StartOver;
 
-/// Stack of a model's threads, in words of 8 bytes: a panic that prints a backtrace must fit.
+/// Stack of a model's threads, in words of 8 bytes. A panic that prints a backtrace must fit.
 const STACK: usize = 1 << 15;
-/// Preemptions of the search that comes first, of a model that is searched with more.
+/// Preemptions of the first search, if the model is searched with more.
 const SCOUT: usize = 1;
-/// Steps of one execution; more means that threads wait for each other for ever.
+/// Most steps of one execution. More mean that threads wait for each other for ever.
 const STEPS: usize = 20_000;
 
-/// What the threads of an execution have in common.
+/// The state that the threads of an execution share.
 struct Run<S: 'static> {
     model: &'static Model<S>,
     stage: S,
@@ -96,16 +140,16 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     quiet_hook();
     let mut thrown_away = 0;
     let mut failure = None;
-    // Most of the words that the threads share are met with one preemption. Met late, each throws a long search away.
+    // One preemption meets most of the words that the threads share. A word that is met late throws a long search away.
     let scout = Some(SCOUT).filter(|&scout| model.bound.is_none_or(|bound| bound > scout));
     for bound in scout.map(Some).into_iter().chain([model.bound]) {
         failure = loop {
             session::with(|session| session.restart());
             let result = catch_unwind(AssertUnwindSafe(|| builder(model, bound).check(move || execute(model))));
             RUN.with_borrow_mut(Option::take);
-            // An execution that failed left its device behind.
+            // An execution that failed left its device armed.
             device::disarm();
-            let (has_learned, executions) = session::with(|session| (session.learned.get(), session.executions.get()));
+            let (has_learned, executions) = session::with(|session| (session.has_learned(), session.executions.get()));
             if has_learned || bound != model.bound {
                 thrown_away += executions;
             }
@@ -128,7 +172,7 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     })
 }
 
-/// Everything that environment variables could change is set here.
+/// Sets everything that environment variables could change.
 fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.max_threads = model.threads.len() + 1 + usize::from(model.device.is_some());
@@ -142,17 +186,14 @@ fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
     builder
 }
 
-/// One execution. Loom's first thread has a small stack, so it only starts the one that does the work.
+/// Runs one execution. loom's first thread has a small stack, so it only starts the one that does the work.
 fn execute<S>(model: &'static Model<S>) {
-    session::with(|session| {
-        session.execute();
-        session.executions.set(session.executions.get() + 1);
-    });
+    session::with(|session| session.execute());
     spawn(move || first(model));
 }
 
 fn spawn(body: impl FnOnce() + Send + 'static) {
-    // The handle is not joined: the last thread to finish does what is left to do.
+    // The handle is not joined: the last thread to finish runs the check.
     let thread = move || {
         begin();
         body();
@@ -161,11 +202,23 @@ fn spawn(body: impl FnOnce() + Send + 'static) {
     drop(handle.expect("loom's threads start"));
 }
 
+/// Returns the run of this search, if an execution made it.
+fn running<S>() -> Option<Rc<Run<S>>> {
+    RUN.with_borrow(Clone::clone)?.downcast().ok()
+}
+
+/// Runs the set-up, whose outcome is what every execution of the search starts with.
+fn set_up<S>(model: &'static Model<S>) -> Rc<Run<S>> {
+    let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
+    session::with(|session| session.keep());
+    RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    run
+}
+
 fn first<S>(model: &'static Model<S>) {
     let Some((&(cpu, body), others)) = model.threads.split_first() else { return };
     run_on(cpu);
-    let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
-    RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    let run = running::<S>().unwrap_or_else(|| set_up(model));
     interrupt::together(model.fences, model.threads.iter().map(|&(cpu, _)| cpu));
     session::with(|session| session.together());
     device::disarm();
@@ -177,29 +230,28 @@ fn first<S>(model: &'static Model<S>) {
     for &(cpu, body) in others {
         spawn(move || {
             run_on(cpu);
-            let run = RUN.with_borrow(Clone::clone).and_then(|run| run.downcast::<Run<S>>().ok());
-            play(run.expect("the first thread made the run"), body);
+            play(running().expect("the first thread made the run"), body);
         });
     }
     play(run, body);
 }
 
-/// One thread's part. Who finishes last checks the outcome.
+/// Runs one thread's part. The thread that finishes last checks the outcome.
 fn play<S>(run: Rc<Run<S>>, body: Part<S>) {
     body(&run.stage);
     interrupt::finish();
-    // Acquires what the others did before they finished.
+    // Acquires the stores that the others made before they finished.
     let finished = run.finished.add(1, Ordering::AcqRel);
     if finished as usize + 1 < run.model.threads.len() {
         return;
     }
     session::with(|session| session.finish());
     device::disarm();
-    RUN.with_borrow_mut(Option::take);
-    if session::with(|session| session.learned.get()) {
-        resume_unwind(Box::new(StartOver));
+    match session::with(|session| session.verdict()) {
+        Verdict::Counts => (run.model.check)(&run.stage),
+        Verdict::Learns => (),
+        Verdict::StartOver => resume_unwind(Box::new(StartOver)),
     }
-    (run.model.check)(&run.stage);
 }
 
 fn text(payload: &(dyn Any + Send)) -> String {
@@ -207,13 +259,13 @@ fn text(payload: &(dyn Any + Send)) -> String {
     owned.or(payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Keeps failures that are wanted, or that come of a search to be thrown away, from the terminal.
+/// Keeps failures off the terminal that are wanted, or that belong to a search to be thrown away.
 fn quiet_hook() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let loud = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() && !session::with(|session| session.learned.get()) {
+            if !QUIET.get() && !session::with(|session| session.has_learned()) {
                 loud(info);
             }
         }));

@@ -1,15 +1,16 @@
 //! The pair of fences, in the two forms that the models use.
 //!
-//! The light fence of the seam is nothing but an order to the compiler. The heavy one makes every running CPU pass a full
-//! fence: `membarrier`, or an interrupt to all others. loom knows no fence that acts on another thread, so:
+//! The light fence of the seam only keeps the compiler from reordering. The heavy one makes every running CPU pass a
+//! full fence: `membarrier`, or an interrupt to all others. loom knows no fence that acts on another thread, so:
 //!
-//! - [`Fences::Promoted`]: both are full fences. Wherever in its program order a CPU meets the heavy side's interrupt, either its
-//!   earlier store is visible to the heavy side, or its later load sees the heavy side's store; two full fences allow the same
-//!   outcomes. Cheap, and it shows that both fences are needed. But a full fence in the place of the light one also publishes
-//!   and acquires, which the light one does not, and so it hides a missing release behind it.
-//! - [`Fences::Interrupt`]: the light fence does nothing. The heavy one asks all other threads that still run to pass a full fence and
-//!   sleeps until they have. A thread passes it before its next operation on a shared word, so it strikes anywhere; one that
-//!   had not yet begun, sleeps for a lock, or waits for an interrupt of its own is struck there.
+//! - [`Fences::Promoted`]: both are full fences. Wherever the interrupt of the heavy side meets a CPU in its program
+//!   order, one of two things holds: the heavy side sees the CPU's earlier store, or the CPU's later load sees the
+//!   heavy side's store. Two full fences allow the same outcomes. This form is cheap and shows that both fences are
+//!   needed. A full fence instead of the light one also publishes and acquires, so a missing release stays hidden.
+//! - [`Fences::Interrupt`]: the light fence does nothing. The heavy one asks all other running threads to pass a full
+//!   fence and sleeps until they have. A thread passes it before its next operation on a shared word, so the interrupt
+//!   strikes anywhere. A thread that has not begun, sleeps for a lock, or waits for an interrupt of its own is struck
+//!   there.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,13 +21,13 @@ use loom::thread::Thread;
 use crate::running::{running_cpu, switching};
 use crate::word::CPUS;
 
-/// See the module's description.
+/// How the pair of fences is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fences {
     /// Full fences on both sides.
     #[default]
     Promoted,
-    /// Nothing on one side, an interrupt to all others on the other.
+    /// The light fence does nothing, the heavy one interrupts all others.
     Interrupt,
 }
 
@@ -35,9 +36,10 @@ struct State {
     fences: Cell<Fences>,
     /// CPUs that run, a bit each.
     running: Cell<u8>,
-    /// For each CPU, an atomic that its operations read and a heavy fence writes: for loom's search they do not commute.
+    /// For each CPU, an atomic that its operations read and a heavy fence writes, so that the two do not commute in
+    /// loom's search.
     clocks: RefCell<Vec<Rc<AtomicU32>>>,
-    /// For each CPU, who asked it to pass a fence.
+    /// For each CPU, the CPUs that asked it to pass a fence, a bit each.
     asked: [Cell<u8>; CPUS],
     /// The thread of each CPU that sleeps.
     sleepers: RefCell<[Option<Thread>; CPUS]>,
@@ -47,7 +49,7 @@ thread_local! {
     static STATE: State = State::default();
 }
 
-/// The threads of an execution begin, on the CPUs named.
+/// Begins the threads of an execution, on these CPUs.
 pub(crate) fn together(fences: Fences, cpus: impl Iterator<Item = u16>) {
     STATE.with(|state| {
         *state.clocks.borrow_mut() = match fences {
@@ -61,21 +63,21 @@ pub(crate) fn together(fences: Fences, cpus: impl Iterator<Item = u16>) {
     });
 }
 
-/// Sleeps until [`wake`] for this CPU.
+/// Sleeps until another thread calls [`wake`] for this CPU.
 pub(crate) fn sleep() {
     let thread = loom::thread::current();
     STATE.with(|state| state.sleepers.borrow_mut()[usize::from(running_cpu())] = Some(thread));
     switching(loom::thread::park);
 }
 
-/// Wakes a CPU's thread if it sleeps. That orders memory as a release and an acquire would.
+/// Wakes a CPU's thread if it sleeps, which orders memory as a release and an acquire do.
 pub(crate) fn wake(cpu: u16) {
     if let Some(thread) = STATE.with(|state| state.sleepers.borrow_mut()[usize::from(cpu)].take()) {
         thread.unpark();
     }
 }
 
-/// To be called before an operation on a shared word: an interrupt may strike here.
+/// Lets the interrupt of a heavy fence strike here, before an operation on a shared word.
 pub(crate) fn may_strike() {
     if let Some(clock) = clock(running_cpu()) {
         switching(|| clock.load(Ordering::Relaxed));
@@ -87,7 +89,7 @@ fn clock(cpu: u16) -> Option<Rc<AtomicU32>> {
     STATE.with(|state| state.clocks.borrow().get(usize::from(cpu)).cloned())
 }
 
-/// Passes the fence that others asked this CPU for, if they did.
+/// Passes the fence if another CPU asked this one for it.
 fn take() {
     STATE.with(|state| {
         let by = state.asked[usize::from(running_cpu())].replace(0);
@@ -98,12 +100,14 @@ fn take() {
     });
 }
 
-/// The running thread's part is over. An idle CPU is interrupted like any other: what it did is there for who asks later.
+/// Ends the running thread's part.
+///
+/// An idle CPU is interrupted like any other, so its stores are visible to a CPU that asks later.
 pub(crate) fn finish() {
     if STATE.with(|state| state.fences.get()) == Fences::Promoted {
         return;
     }
-    // Others may look at what this thread did last before its fence publishes that.
+    // Other threads may see this thread's last stores before its fence publishes them.
     may_strike();
     fence(Ordering::SeqCst);
     STATE.with(|state| state.running.set(state.running.get() & !(1 << running_cpu())));

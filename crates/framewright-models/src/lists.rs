@@ -1,47 +1,45 @@
-//! What a model of `smp_list` plays on: one list, and a few nodes that are on it or belong to a thread.
+//! What a model of `smp_list` runs on: one list, and a few nodes that are on it or belong to a thread.
 //!
-//! A thread owns a node from the moment in which taking it off has returned until it puts it on again, and may do with its words
-//! whatever it likes. Here it writes into them what does most harm, the numbers of other nodes, and finds the same there when
-//! the model ends, or else somebody has touched what is not theirs. Without that, almost nothing would show: a list whose fences
-//! are missing still ends up whole.
+//! A thread owns a node from the return of the call that took it off until it puts the node on a list. Meanwhile it may
+//! write anything into the node's words. Here it writes the most harmful values, the numbers of other nodes. At the end
+//! it must find them unchanged, or another thread has written into a node that it does not own. Without this almost
+//! nothing would show: a list whose fences are missing still ends up whole.
 //!
-//! Each node has a payload of plain memory as well, which its owner writes.
+//! Each node also has a payload of plain memory, which its owner writes.
 //!
-//! At the end the list must have exactly the nodes that were left on it, the same both ways.
-
-use std::cell::Cell;
+//! At the end the list must have exactly the nodes that were left on it, in the same order both ways.
 
 use framewright::machine::{Ordering, Patience, Word};
 use framewright::smp_list::{self, Node};
 use framewright::{Link, Machine};
-use loom::cell::UnsafeCell;
 
+use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
 use crate::{published, session};
 
 /// The list's head.
 pub const HEAD: Node = Node(1);
-/// Nodes, as they stand on the list in the beginning if all are there.
+/// The first node, if it is on the list at the start.
 pub const A: Node = Node(2);
-/// See [`A`].
+/// The node after [`A`].
 pub const B: Node = Node(3);
-/// See [`A`].
+/// The node after [`B`].
 pub const C: Node = Node(4);
-/// Never on the list in the beginning.
+/// A node that is not on the list at the start.
 pub const N: Node = Node(5);
-/// See [`N`].
+/// A second such node.
 pub const O: Node = Node(6);
 const NUMBERS: usize = 7;
 
-/// Who has a node.
+/// The owner of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     List,
-    /// A thread, which left these in its words.
+    /// A thread, which left these values in the node's words.
     Thread(u32, u32),
 }
 
-/// Words of nodes; those at 0 are nobody's.
+/// The words of all nodes; those at 0 belong to none.
 #[derive(Default)]
 pub struct Links([Link<LoomMachine>; NUMBERS]);
 
@@ -55,11 +53,11 @@ impl smp_list::Links<LoomMachine> for Links {
     }
 }
 
-/// See the module's description.
+/// A list, its nodes and their owners.
 pub struct Lists {
     links: Links,
-    payloads: [UnsafeCell<()>; NUMBERS],
-    owners: [Cell<Owner>; NUMBERS],
+    payloads: [Payload; NUMBERS],
+    owners: [Note<Owner>; NUMBERS],
     /// A word by which one thread tells another that a node is on the list.
     flag: <LoomMachine as Machine>::U32,
 }
@@ -72,7 +70,7 @@ impl Lists {
         let lists = Lists {
             links: Default::default(),
             payloads: Default::default(),
-            owners: std::array::from_fn(|_| Cell::new(Owner::Thread(0, 0))),
+            owners: std::array::from_fn(|_| Note::new(Owner::Thread(0, 0))),
             flag: Word::new(0),
         };
         smp_list::make_empty(&lists.links, HEAD);
@@ -80,14 +78,14 @@ impl Lists {
         lists
     }
 
-    /// The same, and waits that only damage could make endless end early.
+    /// Like [`Lists::of`], but waits that only damage could make endless end early.
     pub fn impatient(nodes: &[Node]) -> Lists {
         session::with(|session| session.impatient.set(true));
         Lists::of(nodes)
     }
 
     fn write(&self, node: Node) {
-        self.payloads[node.0 as usize].with_mut(|_| ());
+        self.payloads[node.0 as usize].write();
     }
 
     fn set_owner(&self, node: Node, owner: Owner) {
@@ -104,7 +102,7 @@ impl Lists {
         self.own(node);
     }
 
-    /// The same as it was published.
+    /// Like [`Lists::del`], by the published protocol.
     pub fn del_as_published(&self, node: Node) {
         published::del(&MACHINE, &self.links, node);
         self.own(node);
@@ -115,7 +113,7 @@ impl Lists {
         self.set_owner(node, Owner::Thread(0, 0));
     }
 
-    /// Takes a node off, or gives up; says whether it did.
+    /// Takes a node off, or gives up; returns whether the node is off.
     pub fn try_del(&self, node: Node) -> bool {
         let is_off = smp_list::del(&MACHINE, &self.links, node).is_ok();
         if is_off {
@@ -135,7 +133,7 @@ impl Lists {
         self.set_owner(node, Owner::List);
     }
 
-    /// Puts one on, or gives up.
+    /// Like [`Lists::add`], but may give up.
     pub fn try_add(&self, node: Node) {
         if smp_list::add(&MACHINE, &self.links, HEAD, node).is_ok() {
             self.disown(node);
@@ -149,7 +147,7 @@ impl Lists {
         assert_eq!(smp_list::splice(&MACHINE, &self.links, HEAD, first, last), Ok(()));
     }
 
-    /// The owner of a node writes these into its words.
+    /// Writes these values into the words of a node that the running thread owns.
     pub fn fill(&self, node: Node, (next, prev): (Node, Node)) {
         let words = self.links.0[node.0 as usize].words();
         for ((_, word), value) in words.into_iter().zip([next, prev]) {
@@ -158,20 +156,20 @@ impl Lists {
         self.set_owner(node, Owner::Thread(next.0, prev.0));
     }
 
-    /// Tells another thread that it may take off what was put on.
+    /// Tells another thread that it may take off the node that was put on.
     pub fn signal(&self) {
         self.flag.store(1, Ordering::Release);
     }
 
-    /// Waits for that.
+    /// Waits for [`Lists::signal`].
     pub fn await_signal(&self) {
         let _ = self.flag.wait_while(Patience::Turn, |flag| flag == 0);
     }
 
-    /// What must hold at the end.
+    /// Checks the list, and the words of the nodes that threads own.
     ///
     /// # Panics
-    /// It does not.
+    /// The list is not whole, or a node was written by a thread that does not own it.
     pub fn check(&self) {
         let nodes = (A.0..NUMBERS as u32).map(Node);
         let (on, off): (Vec<_>, Vec<_>) = nodes.partition(|node| self.owners[node.0 as usize].get() == Owner::List);

@@ -12,17 +12,18 @@ use crate::running::{is_inside, is_nowhere, running_cpu};
 use crate::word::LoomWord;
 use crate::{device, interrupt, session};
 
-/// See the module's description.
+/// The machine of the models.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoomMachine {
-    /// CPUs that never enter their per-CPU lists, so that their every call goes to the zone.
+    /// CPUs that never enter their per-CPU lists, so that all their calls go to the zone.
     pub bypass_pcp: &'static [u16],
-    /// Requests that found nothing drain what is cached, again and again. Each round multiplies the schedules of those who meet it, so
-    /// that only the models of these drains have them.
+    /// Requests that found nothing drain the cached blocks, round after round.
+    ///
+    /// Each round multiplies the schedules, so only the models of these drains have them.
     pub drains: bool,
 }
 
-/// The thread stays on its CPU, as it always does here.
+/// A pin. Threads always stay on their CPU here.
 pub struct LoomPin(CpuId);
 
 impl Pinned for LoomPin {
@@ -35,7 +36,7 @@ impl Pinned for LoomPin {
     }
 }
 
-/// Whether the fence, or the guard, called at `place` is to be passed.
+/// Returns whether the fence or guard called at `place` takes effect.
 fn passes(place: &Location<'_>) -> bool {
     (!session::is_planted() || session::with(|session| session.fences(place))) && !std::thread::panicking()
 }
@@ -80,7 +81,7 @@ impl Machine for LoomMachine {
         }
     }
 
-    // Not left to the seam's default, so that a bug is planted at the front's call and not at the default's.
+    // Not the seam's default: a bug must be planted at the call of the fast path, and not at the default's.
     #[track_caller]
     fn front_fence(&self) {
         if passes(Location::caller()) {

@@ -1,8 +1,9 @@
-//! Taking a node off a list as it was published in 2018: with one look too few. For models to find.
+//! Taking a node off a list as it was published in 2018: with one check too few, for models to find.
 //!
-//! The difference to `smp_list.rs` of the core is in step 3. When the node before leaves, the claimed node names the next one before
-//! it, passes a fence, and then changes *that* node's word without asking again whether it still is the one before. Step 2 does
-//! ask; the answer that step 3 relies on may be out of date when the fence is over, and the node with another owner.
+//! The difference to `smp_list.rs` of the core is in step 3. When the node before leaves, the claimed node names the
+//! next one before it and passes a fence. Then it changes the word of *that* node without checking again that the node
+//! still is the one before. Step 2 does check, but step 3 relies on the answer after the fence: by then it may be out
+//! of date, and the node may have another owner.
 
 use framewright::Machine;
 use framewright::machine::{Ordering, Patience, Word};

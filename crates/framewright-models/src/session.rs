@@ -1,17 +1,23 @@
-//! What one exploration knows beside loom: which words are shared, what is planted, what was reached.
+//! The state of one exploration beside loom's: the shared words, the planted bug, and the words to restore.
 //!
-//! loom runs all threads of a model as coroutines of the one thread that explores it. So a plain thread local is seen by all
-//! of them, and two explorations in two test threads do not meet.
+//! loom runs all threads of a model as coroutines of the one thread that explores it. So all of them see one plain
+//! thread local, and two explorations in two test threads do not meet.
 //!
-//! # Which words loom has to know
+//! # Which words are loom's
 //!
-//! An allocator has about two thousand words; a model's threads meet in a few dozen. Telling loom of all would cost a
-//! millisecond for each execution and most of the search. A word that a single thread touches, or that nobody writes, behaves
-//! like a plain cell under every schedule. So exploration starts with plain words; a word that two threads touch, one of them
-//! writing, is noted, and exploration starts over with that word made of loom's atomics. It ends when a *complete*
-//! search met no plain word that two threads shared: that search is the result, the ones before it are thrown away.
-//! A search with one preemption comes before those with more: it is short, and meets most of the words.
-//! Words are told apart by the order in which they are made, which is the same in every execution.
+//! An allocator has about two thousand words; a model's threads share a few dozen. With all of them as atomics of loom,
+//! an execution would take a millisecond longer, and most of the search would be spent on them. A word that a single
+//! thread touches, or that no thread writes, behaves like a plain cell under every schedule. So exploration starts with
+//! plain words. It notes each word that two threads touch and one of them writes, and starts over with these words as
+//! loom's. It ends when a *complete* search meets no plain word that threads share. That search is the result; the ones
+//! before it are thrown away. A search with one preemption comes before those with more: it is short, and meets most of
+//! the words. Words are told apart by the order in which they are made, which is the same in every search.
+//!
+//! # What executions start with
+//!
+//! The first execution of a search runs the set-up; each execution after it restores the parts that the one before
+//! changed. The set-up is a single thread that makes no choice, so a search takes the same course as if it ran every
+//! time.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -22,7 +28,7 @@ use framewright::machine::Ordering;
 /// Part of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Phase {
-    /// One thread sets things up or looks at what came of it; words are plain.
+    /// One thread runs the set-up or the check, in which words are plain.
     #[default]
     Alone,
     /// The model's threads run.
@@ -38,66 +44,84 @@ pub struct Place {
     pub line: u32,
 }
 
-/// A bug put into the core from below, at one call.
+/// A bug planted in the core's words, at one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
     /// The call orders nothing: its ordering is relaxed, or its fence is gone.
     Relax(Place),
-    /// The call does nothing: a store is lost, a load finds zero, a wait is over at once, an exchange claims to have succeeded.
+    /// The call does nothing: a store is lost, a load returns zero, a wait ends at once, an exchange claims success.
     Skip(Place),
-    /// The call, an addition, is a load and a store.
+    /// The call, an addition, is a load and then a store.
     Tear(Place),
 }
 
-/// A word that becomes one of loom's when the model's threads start.
-pub(crate) trait Share {
-    fn share(&self);
+/// What becomes of an execution.
+pub(crate) enum Verdict {
+    /// Its outcome is checked.
+    Counts,
+    /// Its search must start over, and goes on meanwhile to learn more words.
+    Learns,
+    /// Its search starts over.
+    StartOver,
 }
 
-/// See the module's description.
+/// Part of a stage, which the set-up makes once for a whole search.
+pub(crate) trait Restore {
+    /// Makes the present state the one that every execution starts with.
+    fn keep(&self);
+    /// Returns to that state, right before the threads of an execution start.
+    fn restore(&self);
+}
+
+/// The state of one exploration.
 #[derive(Default)]
 pub(crate) struct Session {
     plant: Cell<Option<Plant>>,
     spins: Cell<bool>,
-    /// Waits that only damage could make endless give up nevertheless.
+    /// Waits that only damage could make endless also give up.
     pub(crate) impatient: Cell<bool>,
-    /// Times the planted call was met.
+    /// Number of times that the planted call was met.
     pub(crate) met: Cell<u64>,
     next: Cell<u32>,
     shared: RefCell<Vec<bool>>,
-    waiting: RefCell<Vec<Rc<dyn Share>>>,
-    pub(crate) learned: Cell<bool>,
+    /// Parts that this execution changed.
+    changed: RefCell<Vec<Rc<dyn Restore>>>,
+    /// Parts that are restored before each execution.
+    always: RefCell<Vec<Rc<dyn Restore>>>,
+    /// The execution that first met a plain word that threads share, if any did.
+    learned_at: Cell<Option<u64>>,
     pub(crate) executions: Cell<u64>,
 }
 
-/// Files of the core whose waits sleep. With an ordering of theirs relaxed they spin.
+/// Files of the core whose waits sleep. They spin if one of their own orderings is relaxed.
 const WAITS: [&str; 5] = ["ticket_lock.rs", "queued_lock.rs", "smp_list.rs", "concurrent_free.rs", "cluster.rs"];
 
 thread_local! {
     static SESSION: Session = Session::default();
-    // Every access to a word asks for these.
+    // Separate, because every access to a word reads them.
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Alone) };
     static IS_PLANTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Which part of its execution the exploration is in.
+/// Returns the part of the running execution.
 pub(crate) fn phase() -> Phase {
     PHASE.get()
 }
 
-/// Whether a bug is planted.
+/// Returns whether a bug is planted.
 pub(crate) fn is_planted() -> bool {
     IS_PLANTED.get()
 }
 
-/// The exploration that this thread runs.
+/// Gives `look` the exploration that this thread runs.
 pub(crate) fn with<T>(look: impl FnOnce(&Session) -> T) -> T {
     SESSION.with(look)
 }
 
 impl Session {
-    /// A new exploration of so many threads, with nothing known of its words. With three threads that spin it would not end:
-    /// what is planted there in a lock must be one that waking does not hide.
+    /// Starts an exploration of `threads` threads, which knows no shared word yet.
+    ///
+    /// Three threads that spin would not end. So a bug planted there in a lock must be one that waking does not hide.
     pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
         self.plant.set(plant);
         IS_PLANTED.set(plant.is_some());
@@ -109,80 +133,114 @@ impl Session {
         self.restart();
     }
 
-    /// The same exploration from its beginning, with what was learned of its words.
+    /// Starts the search over, with the shared words known so far.
     pub(crate) fn restart(&self) {
-        self.learned.set(false);
+        self.learned_at.set(None);
         self.executions.set(0);
+        self.next.set(0);
+        self.changed.borrow_mut().clear();
+        self.always.borrow_mut().clear();
     }
 
-    /// Whether a wait for a turn may sleep until something is stored, rather than look again and again. That is the same
-    /// as long as the lock's own orderings are there: waking somebody orders memory as they do.
+    /// Returns whether a wait for a turn may sleep until something is stored, instead of spinning.
+    ///
+    /// Both come to the same while the lock's own orderings are in place, because waking a thread orders memory as they
+    /// do.
     pub(crate) fn sleeps(&self) -> bool {
         !self.spins.get()
     }
 
-    /// A new execution: words are made anew.
+    /// Begins an execution.
     pub(crate) fn execute(&self) {
         PHASE.set(Phase::Alone);
-        self.next.set(0);
-        self.waiting.borrow_mut().clear();
+        self.executions.set(self.executions.get() + 1);
     }
 
-    /// Number of the word that is being made, and whether it must be loom's.
+    /// Returns the number of the word that is being made, and whether it is shared.
     pub(crate) fn number(&self) -> (u32, bool) {
         let number = self.next.get();
         self.next.set(number + 1);
         (number, self.shared.borrow().get(number as usize) == Some(&true))
     }
 
-    pub(crate) fn share_later(&self, word: Rc<dyn Share>) {
-        self.waiting.borrow_mut().push(word);
+    /// Has `part`, which changed, restored before the next execution.
+    pub(crate) fn restore_later(&self, part: Rc<dyn Restore>) {
+        self.changed.borrow_mut().push(part);
     }
 
-    /// The model's threads start: what must be loom's becomes so.
+    /// Has `part` restored before each execution.
+    pub(crate) fn restore_always(&self, part: Rc<dyn Restore>) {
+        self.always.borrow_mut().push(part);
+    }
+
+    /// Ends the set-up.
+    pub(crate) fn keep(&self) {
+        self.changed.borrow_mut().drain(..).for_each(|part| part.keep());
+        self.always.borrow().iter().for_each(|part| part.keep());
+    }
+
+    /// Restores what the set-up left; the model's threads start.
     pub(crate) fn together(&self) {
-        for word in self.waiting.borrow_mut().drain(..) {
-            word.share();
-        }
+        self.changed.borrow_mut().drain(..).for_each(|part| part.restore());
+        self.always.borrow().iter().for_each(|part| part.restore());
         PHASE.set(Phase::Together);
     }
 
-    /// The model's threads are done.
+    /// Notes that the model's threads have finished.
     pub(crate) fn finish(&self) {
         PHASE.set(Phase::Alone);
     }
 
-    /// A plain word turned out to be shared.
+    /// Notes that threads share a plain word.
     pub(crate) fn learn(&self, number: u32) {
         let (mut shared, number) = (self.shared.borrow_mut(), number as usize);
         let words = shared.len().max(number + 1);
         shared.resize(words, false);
         shared[number] = true;
-        self.learned.set(true);
+        if self.learned_at.get().is_none() {
+            self.learned_at.set(Some(self.executions.get()));
+        }
     }
 
-    /// Number of words that are loom's.
+    /// Returns whether this search met a plain word that threads share.
+    pub(crate) fn has_learned(&self) -> bool {
+        self.learned_at.get().is_some()
+    }
+
+    /// Returns what becomes of the execution that has ended.
+    ///
+    /// A search that must start over first goes on for as many executions as it has made. The words that it learns
+    /// meanwhile do not throw a further search away.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.learned_at.get() {
+            None => Verdict::Counts,
+            Some(at) if self.executions.get() < 2 * at => Verdict::Learns,
+            Some(_) => Verdict::StartOver,
+        }
+    }
+
+    /// Returns the number of shared words.
     pub(crate) fn words(&self) -> usize {
         self.shared.borrow().iter().filter(|&&is_shared| is_shared).count()
     }
 
-    /// The ordering that an operation called at `place` gets.
+    /// Returns the ordering of an operation called at `place`.
     pub(crate) fn ordering(&self, place: &Location<'_>, ordering: Ordering) -> Ordering {
         let relax = matches!(self.plant.get(), Some(Plant::Relax(planted)) if self.is_met(planted, place));
         if relax { Ordering::Relaxed } else { ordering }
     }
 
-    /// Whether a fence called at `place` is there.
+    /// Returns whether a fence called at `place` takes effect.
     pub(crate) fn fences(&self, place: &Location<'_>) -> bool {
         !matches!(self.plant.get(), Some(Plant::Relax(planted) | Plant::Skip(planted)) if self.is_met(planted, place))
     }
 
-    /// Whether an addition called at `place` is none in one.
+    /// Returns whether an addition called at `place` is a load and a store.
     pub(crate) fn tears(&self, place: &Location<'_>) -> bool {
         matches!(self.plant.get(), Some(Plant::Tear(planted)) if self.is_met(planted, place))
     }
 
-    /// Whether an operation called at `place` does nothing.
+    /// Returns whether an operation called at `place` does nothing.
     pub(crate) fn skips(&self, place: &Location<'_>) -> bool {
         matches!(self.plant.get(), Some(Plant::Skip(planted)) if self.is_met(planted, place))
     }
@@ -195,12 +253,12 @@ impl Session {
     }
 }
 
-/// Whether the path that the compiler knows a source by is that of this file of the core.
+/// Returns whether `path`, as the compiler names it, is this file of the core.
 fn is_in_core(path: &str, file: &str) -> bool {
     path.replace('\\', "/").strip_suffix(file).is_some_and(|folder| folder.ends_with("/framewright/src/"))
 }
 
-/// Whether the waits in a file of the core sleep.
+/// Returns whether the waits in a file of the core sleep.
 fn waits(file: &str) -> bool {
     file.rsplit('/').next().is_some_and(|name| WAITS.contains(&name))
 }

@@ -1,25 +1,23 @@
-//! What a model plays on: a tiny allocator, the pages it hands out, and a lock by itself.
+//! What a model runs on: a tiny allocator, the pages it hands out, and locks by themselves.
 //!
-//! Every page has a *payload*, plain memory that loom watches. Whoever owns the page writes it right after it got the page
-//! and right before it gives it up. An allocator made of atomics has no race that a detector could see; the payload has
-//! one as soon as the way of a page from one owner to the next is not ordered, or two owners have it at once.
+//! Every page has a *payload*, plain memory that loom watches. The owner of the page writes it right after it got the
+//! page and right before it gives the page up. An allocator made of atomics has no race that a detector could see. The
+//! payload has one if the handover of a page is not ordered, or if two threads own the page at once.
 //!
-//! At the end of each execution, when all threads have finished, the stage is checked: every numbered invariant of the core, no
-//! frame lost, and as many allocated as the model holds.
-
-use std::cell::Cell;
+//! When all threads of an execution have finished, the stage is checked. Every numbered invariant of the core must
+//! hold, no frame may be lost, and the model must own as many frames as are allocated.
 
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
-use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Config, FrameCounts, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
-use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
 
+use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
 use crate::running::{run_on, running_cpu};
 use crate::sync::queued_lock::QueuedLock;
@@ -56,18 +54,18 @@ pub struct Sizes {
     pub cpus: usize,
     /// The CPUs are on a node of their own, which has no memory.
     pub far: bool,
-    /// CPUs that keep away from their per-CPU lists, so that all their calls go to the zone.
+    /// CPUs that never enter their per-CPU lists, so that all their calls go to the zone.
     pub bypass_pcp: &'static [u16],
-    /// Requests that found nothing drain what is cached.
+    /// Requests that found nothing drain the cached blocks.
     pub drains: bool,
-    /// The mechanisms. With a depot owners come to their per-CPU lists at the front.
+    /// The mechanisms. With a depot, owners use the fast path.
     pub mechanisms: Mechanisms,
     /// Counters that the embedder keeps in the node.
     pub node_counters: &'static [&'static str],
 }
 
 impl Sizes {
-    /// Four frames, three CPUs, single pages moved between lists and zone, at most two of them in a list.
+    /// Four frames and three CPUs. Pages move one by one between lists and zone, and a list has at most two.
     pub const TINY: Sizes = Sizes {
         frames: 4,
         max_order: 1,
@@ -81,7 +79,7 @@ impl Sizes {
         node_counters: &[],
     };
 
-    /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
+    /// Like [`Sizes::TINY`], with two CPUs, the fast path, and a depot of magazines with two entries each.
     pub const FRONT: Sizes = Sizes {
         cpus: 2,
         mechanisms: Mechanisms {
@@ -94,35 +92,35 @@ impl Sizes {
     };
 }
 
-/// Memory of a page: loom watches the cell, the flag says whether somebody owns it.
+/// A page: its memory, and whether a thread owns it.
 struct Page {
-    payload: UnsafeCell<()>,
-    owned: Cell<bool>,
+    payload: Payload,
+    owned: Note<bool>,
 }
 
-/// See the module's description.
+/// A tiny allocator, and what a model notes of it.
 pub struct Stage {
     tiny: Tiny,
     pages: Vec<Page>,
-    /// Blocks that the set-up left to the threads, or threads left behind; each slot has one user at a time.
-    held: [Cell<Option<(Pfn, Order)>>; 4],
+    /// Slots: blocks that the set-up leaves to the threads, or a thread keeps. One thread at a time uses a slot.
+    held: [Note<Option<(Pfn, Order)>>; 4],
     frames: u64,
     /// Frames that were allocated and freed.
-    traffic: Cell<(u64, u64)>,
-    /// Frees that somebody else may have come before: how many were right, and how many were refused.
-    tried: Cell<(u32, u32)>,
-    /// What was counted in the embedder's counters.
-    pub counted: Cell<i64>,
-    /// A word by which one thread tells another something.
+    traffic: Note<(u64, u64)>,
+    /// Frees of pages that another thread may free as well: the number of right ones, and of refused ones.
+    tried: Note<(u32, u32)>,
+    /// Sum of the changes that the model counted.
+    pub counted: Note<i64>,
+    /// A word by which one thread signals to another.
     pub flag: <LoomMachine as Machine>::U32,
-    /// Locks by themselves; page 0 stands for what they protect.
+    /// Locks by themselves; page 0 stands for the data that they protect.
     pub(crate) lock: TicketLock<LoomMachine>,
     pub(crate) queued: QueuedLock<LoomMachine>,
-    /// Where waiters for the latter wait.
+    /// Wait slots of the queued lock.
     pub(crate) places: [<LoomMachine as Machine>::U32; CPUS],
 }
 
-/// A request that waits for nothing. Movable, as the pageblocks are from the start, so that no block is stolen.
+/// A request that waits for nothing. It is movable, like the pageblocks at the start, so that no block is stolen.
 const NOWAIT: Gfp = __GFP_MOVABLE;
 
 fn boot(sizes: &Sizes) -> Tiny {
@@ -152,20 +150,26 @@ fn boot(sizes: &Sizes) -> Tiny {
 impl Stage {
     /// A booted allocator with all memory free.
     pub fn new(sizes: &Sizes) -> Stage {
-        let page = || Page { payload: UnsafeCell::new(()), owned: Cell::new(false) };
+        let page = || Page { payload: Payload::default(), owned: Note::new(false) };
         Stage {
             tiny: boot(sizes),
             pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),
-            held: Default::default(),
+            held: std::array::from_fn(|_| Note::new(None)),
             frames: sizes.frames,
-            traffic: Cell::default(),
-            tried: Cell::default(),
-            counted: Cell::default(),
+            traffic: Note::new((0, 0)),
+            tried: Note::new((0, 0)),
+            counted: Note::new(0),
             flag: Word::new(0),
             lock: TicketLock::default(),
             queued: QueuedLock::default(),
             places: std::array::from_fn(|_| Word::new(0)),
         }
+    }
+
+    /// Runs a part of the set-up.
+    pub fn then(self, part: fn(&Stage)) -> Stage {
+        part(&self);
+        self
     }
 
     /// Runs `operation` on the allocator.
@@ -181,21 +185,21 @@ impl Stage {
         run_on(own);
     }
 
-    /// Writes the payload of a page: a race unless what was done to it before is ordered before this.
+    /// Writes the payload of a page: a race with an earlier access, unless that is ordered before this.
     pub fn write(&self, page: u64) {
-        self.page(page).payload.with_mut(|_| ());
+        self.page(page).payload.write();
     }
 
-    /// Reads the payload of a page: a race with whoever writes it, unless that is ordered before or after this.
+    /// Reads the payload of a page: a race with a write of it, unless one is ordered before the other.
     pub fn read(&self, page: u64) {
-        self.page(page).payload.with(|_| ());
+        self.page(page).payload.read();
     }
 
     fn page(&self, page: u64) -> &Page {
         &self.pages[page as usize]
     }
 
-    /// The running thread got a block by a call of its own.
+    /// Notes that the running thread got a block by a call to the allocator.
     pub fn hold(&self, pfn: Pfn, order: u8) {
         self.own(pfn, Order(order).frames());
     }
@@ -248,15 +252,15 @@ impl Stage {
         self.held[slot].set(self.alloc_nolock(order).map(|pfn| (pfn, Order(order))));
     }
 
-    /// Frees what lies in a slot from any context.
+    /// Frees the block in a slot from any context.
     pub fn free_nolock_from(&self, slot: usize) {
-        if let Some((pfn, order)) = self.held[slot].take() {
+        if let Some((pfn, order)) = self.held[slot].replace(None) {
             self.disown(pfn, order.frames());
             self.on(|allocator| allocator.any_context().free(pfn, order)).expect("an owner's free is right");
         }
     }
 
-    /// Frees a page from any context that somebody else may free as well, without a word to its payload.
+    /// Frees a page from any context that another thread may free as well, without writing its payload.
     pub fn try_free_nolock(&self, page: u64) {
         let is_right = self.on(|allocator| allocator.free_nolock(Pfn(page), Order(0))).is_ok();
         let (right, refused) = self.tried.get();
@@ -280,9 +284,26 @@ impl Stage {
         self.held[slot].set(Some((pfn, Order(order))));
     }
 
-    /// Frees what lies in a slot.
+    /// Allocates all memory, page by page.
+    pub fn alloc_all(&self) -> Vec<Pfn> {
+        let pages: Vec<Pfn> = std::iter::from_fn(|| self.alloc(0)).collect();
+        assert_eq!(pages.len() as u64, self.frames, "all memory was free");
+        pages
+    }
+
+    /// Leaves those of these pages that `held` names in the slots given there, and frees the others.
+    pub fn keep(&self, pages: Vec<Pfn>, held: &[(u64, usize)]) {
+        for page in pages {
+            match held.iter().find(|&&(held, _)| held == page.0) {
+                Some(&(_, slot)) => self.put_into(slot, page, 0),
+                None => self.free(page, 0),
+            }
+        }
+    }
+
+    /// Frees the block in a slot.
     pub fn free_from(&self, slot: usize) {
-        if let Some((pfn, order)) = self.held[slot].take() {
+        if let Some((pfn, order)) = self.held[slot].replace(None) {
             self.free(pfn, order.0);
         }
     }
@@ -292,7 +313,7 @@ impl Stage {
         self.held[slot].get()
     }
 
-    /// Takes a range, as a whole; says whether that went well.
+    /// Allocates a range; returns whether that succeeded.
     pub fn alloc_range(&self, start: u64, end: u64) -> bool {
         let range = PfnRange::new(start, end);
         let taken = self.on(|allocator| allocator.alloc_range(range, NOWAIT)).is_ok();
@@ -302,6 +323,11 @@ impl Stage {
         taken
     }
 
+    /// Allocates a free frame that no other thread wants.
+    pub fn take_own(&self, frame: u64) {
+        assert!(self.alloc_range(frame, frame + 1), "frame {frame} is free, and nobody else wants it");
+    }
+
     /// Frees a range.
     pub fn free_range(&self, start: u64, end: u64) {
         let range = PfnRange::new(start, end);
@@ -309,14 +335,14 @@ impl Stage {
         self.on(|allocator| allocator.free_range(range)).expect("an owner's free is right");
     }
 
-    /// Frees a range of which somebody else may free some as well, without a word to its payload.
+    /// Frees a range of which another thread may free a part as well, without writing payloads.
     pub fn try_free_range(&self, start: u64, end: u64) {
         let is_right = self.on(|allocator| allocator.free_range(PfnRange::new(start, end))).is_ok();
         let (right, refused) = self.tried.get();
         self.tried.set((right + u32::from(is_right), refused + u32::from(!is_right)));
     }
 
-    /// How many of those frees were right, and how many were refused. What they freed has no owner any more.
+    /// Returns the number of these frees that were right, and that were refused; drops the owners of the freed pages.
     pub fn tried(&self) -> (u32, u32) {
         for (page, pfn) in self.pages.iter().zip(0..) {
             let state = self.on(|allocator| allocator.state_of(Pfn(pfn)));
@@ -329,7 +355,7 @@ impl Stage {
         self.tried.get()
     }
 
-    /// Takes a range offline and, if that went well, online again; both are counted.
+    /// Takes a range offline and, if that succeeded, online again; counts both.
     pub fn offline_and_online(&self, start: u64, end: u64) {
         let range = PfnRange::new(start, end);
         if self.on(|allocator| allocator.take_offline(range)).is_ok() {
@@ -339,22 +365,50 @@ impl Stage {
         }
     }
 
-    /// Gives the lists of a CPU back to the zone; returns the number of frames.
+    /// Gives the first pageblock another type.
+    pub fn set_type(&self, migratetype: MigrateType) {
+        assert_eq!(self.on(|allocator| allocator.set_pageblock_type(Pfn(0), migratetype)), Ok(()));
+    }
+
+    /// Drains the lists of a CPU; returns the number of frames.
     pub fn drain(&self, cpu: u16) -> u64 {
         self.on(|allocator| allocator.drain_cpu(CpuId(cpu)))
     }
 
-    /// Tells the other side that something is done.
+    /// Counts changes in the embedder's counter; the running CPU may keep up to 4.
+    pub fn count(&self, changes: &[i64]) {
+        for &change in changes {
+            assert!(self.on(|allocator| allocator.count_in_node(NodeId(0), 0, change)));
+            self.counted.set(self.counted.get() + change);
+        }
+    }
+
+    /// Takes a CPU offline.
+    pub fn offline_cpu(&self, cpu: u16) {
+        self.on(|allocator| _ = allocator.offline_cpu(CpuId(cpu)));
+    }
+
+    /// Signals to another thread.
     pub fn signal(&self, value: u32) {
         self.flag.store(value, Ordering::Release);
     }
 
-    /// Waits until the other side said that something is done.
+    /// Waits until another thread signalled `value`.
     pub fn await_signal(&self, value: u32) {
         let _ = self.flag.wait_while(framewright::machine::Patience::Turn, |now| now < value);
     }
 
-    /// Checks every invariant, that no frame was lost, and the counters.
+    /// Like [`Stage::check`]; also checks that the first frames are one free block.
+    ///
+    /// # Panics
+    /// They are not, or an invariant is violated.
+    pub fn is_whole(&self, order: u8) {
+        self.check();
+        let state = self.on(|allocator| allocator.state_of(Pfn(1)));
+        assert_eq!(state, FrameState::Free(Pfn(0), Order(order)), "buddies did not merge");
+    }
+
+    /// Checks every invariant, the number of frames, and the counters.
     ///
     /// # Panics
     /// One is violated.
@@ -366,7 +420,7 @@ impl Stage {
         let owned = self.pages.iter().filter(|page| page.owned.get()).count() as u64;
         assert_eq!((census.present, census.allocated), (self.frames, owned), "frames are lost or doubled: {census:?}");
         let events = self.on(|allocator| allocator.events());
-        // What was freed while its zone was locked is counted when it is back there.
+        // Frames whose free was deferred, because their zone was locked, are counted when they are back there.
         let counted = (events.pgalloc.iter().sum::<u64>(), events.pgfree + census.in_flight);
         assert_eq!(counted, self.traffic.get(), "frames allocated and freed were counted wrong");
         assert_eq!(census.quarantined, 0, "descriptors were damaged");

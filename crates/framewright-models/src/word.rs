@@ -1,25 +1,27 @@
 //! Words that loom watches.
 //!
-//! A [`LoomWord`] starts as a plain cell. If the exploration knows that threads share it (see [`crate::session`]), it turns into one of
-//! loom's atomics at the moment the model's threads start, holding what it held; so setting up costs no branch of the search
-//! and none of the seven stores that loom remembers of each atomic.
+//! A [`LoomWord`] is a plain cell during the set-up. If the exploration knows that threads share it (see
+//! [`crate::session`]), it becomes one of loom's atomics when the model's threads start. So the set-up costs no branch
+//! of the search, and none of the seven stores that loom remembers of each atomic.
 //!
 //! # Loads
 //!
-//! loom 0.7.2 skips schedules (its issues 166 and 392): of each atomic it remembers the last access alone, so that a thread's own
-//! load hides another thread's earlier load from the store that follows, and the order "store, then the other's load" is
-//! never tried. Words that their owner reads, changes and writes back, and that others look at, are just what per-CPU lists are
-//! made of. So each word has a *bell* for each thread, an atomic that the thread's loads read first, and a store that would
-//! not see a hidden load rings that thread's bell: a relaxed exchange that synchronises nothing, but shows the search the
-//! two accesses. That nothing is missed any more is tested against all interleavings of small programs.
+//! loom 0.7.2 skips schedules (its issues 166 and 392). It remembers only the last access to each atomic. So a thread's
+//! own load hides another thread's earlier load from the store that follows, and the order "store, then the other's
+//! load" is never tried. Per-CPU lists consist of exactly such words: their owner reads, changes and writes them, and
+//! others read them. So each word has a *bell* for each CPU, an atomic that the CPU's loads read first. A store that
+//! would not see a hidden load rings the bell of that load's CPU, by a relaxed exchange. This synchronises nothing, but
+//! shows the search the two accesses. A test compares the outcomes with all interleavings of small programs.
 //!
-//! Every operation knows where in the core it was called from, which is how a bug is planted at one call without a
-//! change in the core.
+//! # Planted bugs and panics
 //!
-//! While a panic unwinds (loom found something, or a check failed), guards still store into their words; those stores go
-//! nowhere, because another thread must not be scheduled from inside of a panic.
+//! Every operation knows the place in the core that called it. So a bug can be planted at one call without a change in
+//! the core.
+//!
+//! While a panic unwinds (loom found a fault, or a check failed), guards still store into their words. Those stores
+//! stay plain, because no other thread may be scheduled from inside a panic.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -27,14 +29,16 @@ use framewright::machine::{Busy, Ordering, Patience, Word};
 use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::running::{running_cpu, switching};
-use crate::session::{self, Phase, Share};
+use crate::session::{self, Phase, Restore};
 use crate::{device, interrupt};
 
-/// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
-/// two explore both "it came" and "it did not".
+/// Number of polls of a bounded wait of the core, which polls a million times in production.
+///
+/// One poll would never see the other side arrive. Two explore both "it came" and "it did not".
 const LOOKS: u32 = 2;
-/// Waits of the core with a higher bound than this guard against damage, which models do not have: they wait for a turn that
-/// comes, unless the stage is impatient.
+/// Number of polls above which a wait of the core only guards against damage.
+///
+/// Models have no damage, so such a wait is one for a turn that comes, unless the stage is impatient.
 const LONG: u32 = 1 << 20;
 /// Most CPUs of a model.
 pub(crate) const CPUS: usize = 3;
@@ -52,7 +56,7 @@ pub trait Atomic<T: Copy>: Sized + 'static {
     /// Atomic compare and exchange.
     ///
     /// # Errors
-    /// What it holds instead of `current`.
+    /// The value that the atomic holds instead of `current`.
     fn cas(&self, current: T, new: T, orders: (atomic::Ordering, atomic::Ordering)) -> Result<T, T>;
     /// Atomic addition with wrap-around.
     fn add(&self, value: T, order: atomic::Ordering) -> T;
@@ -119,57 +123,98 @@ fn rmw_order(order: Ordering) -> atomic::Ordering {
     }
 }
 
-/// A shared word.
-struct Inner<T, A> {
-    /// What it was set up with, later what was stored last.
-    value: Cell<T>,
-    atomic: OnceCell<A>,
-    /// For loom's search: see the module's description.
-    bells: OnceCell<[A; CPUS]>,
-    /// Threads that loaded since the last store, a bit each, and the last of them.
+/// The part of a shared word that loom watches.
+struct Watched<A> {
+    atomic: A,
+    /// One for each CPU: see the module's description.
+    bells: [A; CPUS],
+    /// CPUs that loaded since the last store, a bit each.
     readers: Cell<u8>,
+    /// The last of these.
     last: Cell<u16>,
-    /// CPUs whose threads sleep until something is stored.
-    sleepers: RefCell<Vec<u16>>,
 }
 
-impl<T: Copy + Default, A: Atomic<T>> Share for Inner<T, A> {
-    fn share(&self) {
-        let _ = self.atomic.set(A::new(self.value.get()));
-        let _ = self.bells.set(std::array::from_fn(|_| A::new(T::default())));
+impl<A> Watched<A> {
+    fn of<T: Copy + Default>(value: T) -> Watched<A>
+    where
+        A: Atomic<T>,
+    {
+        let bells = std::array::from_fn(|_| A::new(T::default()));
+        Watched { atomic: A::new(value), bells, readers: Cell::new(0), last: Cell::new(0) }
     }
-}
 
-impl<T: Copy + Default, A: Atomic<T>> Inner<T, A> {
-    fn load(&self, atomic: &A, order: atomic::Ordering) -> T {
+    fn load<T: Copy>(&self, order: atomic::Ordering) -> T
+    where
+        A: Atomic<T>,
+    {
         let cpu = running_cpu();
-        if let Some(bell) = self.bell(cpu) {
+        if let Some(bell) = self.bells.get(usize::from(cpu)) {
             switching(|| bell.load(atomic::Ordering::Relaxed));
         }
-        let value = switching(|| atomic.load(order));
+        let value = switching(|| self.atomic.load(order));
         self.readers.set(self.readers.get() | 1 << cpu);
         self.last.set(cpu);
         value
     }
 
-    fn bell(&self, cpu: u16) -> Option<&A> {
-        self.bells.get()?.get(usize::from(cpu))
-    }
-
-    /// To be called before the running thread writes: rings for the loads that others of this word's accesses hide.
-    fn ring(&self) {
+    /// Rings the bells of the loads that others of this word's accesses hide. Comes before each write.
+    fn ring<T: Copy + Default>(&self)
+    where
+        A: Atomic<T>,
+    {
         let hidden = |cpu: &u16| self.readers.get() & 1 << cpu != 0 && ![self.last.get(), running_cpu()].contains(cpu);
         while let Some(cpu) = (0..CPUS as u16).find(hidden) {
             self.readers.set(self.readers.get() & !(1 << cpu));
-            if let Some(bell) = self.bell(cpu) {
+            if let Some(bell) = self.bells.get(usize::from(cpu)) {
                 switching(|| bell.swap(T::default(), atomic::Ordering::Relaxed));
             }
         }
         self.readers.set(0);
     }
+}
 
-    /// Notes what was stored, and wakes who waits for that. Waking orders memory as a release store does, so only a
-    /// release store may wake.
+/// A word, its value at the start of every execution, and its accesses.
+struct Inner<T, A> {
+    number: u32,
+    /// Threads share the word, so it is loom's while they run.
+    is_shared: bool,
+    /// The last value stored, whether or not the running thread can see it yet.
+    value: Cell<T>,
+    /// The value that the set-up left.
+    start: Cell<T>,
+    /// The session restores the word before the next execution.
+    is_changed: Cell<bool>,
+    /// Threads that touched the word while it was plain, a bit each, and [`WRITTEN`].
+    touched: Cell<u8>,
+    /// None before the threads of the first execution start, and in a plain word.
+    watched: RefCell<Option<Rc<Watched<A>>>>,
+    /// CPUs whose threads sleep until something is stored.
+    sleepers: RefCell<Vec<u16>>,
+}
+
+const WRITTEN: u8 = 0x80;
+
+impl<T: Copy + Default, A: Atomic<T>> Restore for Inner<T, A> {
+    fn keep(&self) {
+        self.start.set(self.value.get());
+        self.is_changed.set(false);
+    }
+
+    fn restore(&self) {
+        self.value.set(self.start.get());
+        self.is_changed.set(false);
+        self.touched.set(0);
+        if self.is_shared {
+            self.sleepers.borrow_mut().clear();
+            *self.watched.borrow_mut() = Some(Rc::new(Watched::of(self.value.get())));
+        }
+    }
+}
+
+impl<T: Copy, A: Atomic<T>> Inner<T, A> {
+    /// Notes a stored value, and wakes the threads that wait for it.
+    ///
+    /// Waking orders memory as a release store does, so only a release store may wake.
     fn stored(&self, value: T, order: Ordering) {
         self.value.set(value);
         if matches!(order, Ordering::Release | Ordering::AcqRel) {
@@ -178,83 +223,72 @@ impl<T: Copy + Default, A: Atomic<T>> Inner<T, A> {
     }
 }
 
-/// Where a word's value is.
-enum Body<T, A> {
-    Plain(Cell<T>),
-    Shared(Rc<Inner<T, A>>),
-}
-
-/// A word of a model: see the module's description.
-pub struct LoomWord<T, A> {
-    body: Body<T, A>,
-    number: u32,
-    /// Which threads touched it while it was plain, a bit each, and [`WRITTEN`].
-    touched: Cell<u8>,
-}
-
-const WRITTEN: u8 = 0x80;
+/// A word of a model: an integer while one thread uses it, otherwise one of loom's atomics.
+pub struct LoomWord<T, A>(Rc<Inner<T, A>>);
 
 impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
-    /// Runs one of two forms of an operation, whichever the word is at the moment. The shared form is given the atomic
-    /// and what to do once something was stored.
+    /// Runs the form of an operation for a plain word or the one for a shared word.
     fn access<R>(
         &self,
         writes: bool,
         plain: impl FnOnce(&Cell<T>) -> R,
-        shared: impl FnOnce(&A, &Inner<T, A>) -> R,
+        shared: impl FnOnce(&Watched<A>, &Inner<T, A>) -> R,
     ) -> R {
+        let inner = &*self.0;
         device::may_strike();
-        let value = match &self.body {
-            Body::Plain(value) => value,
-            Body::Shared(inner) => match inner.atomic.get() {
-                Some(atomic) if !std::thread::panicking() => {
-                    interrupt::may_strike();
-                    return shared(atomic, inner);
-                }
-                _ => return plain(&inner.value),
-            },
-        };
-        self.touch(writes);
-        plain(value)
+        if inner.is_shared && !std::thread::panicking() {
+            let watched = inner.watched.borrow().clone();
+            if let Some(watched) = watched {
+                interrupt::may_strike();
+                return shared(&watched, inner);
+            }
+        }
+        if writes {
+            self.change();
+        }
+        if session::phase() == Phase::Together && !inner.is_shared {
+            self.touch(writes);
+        }
+        plain(&inner.value)
     }
 
-    /// Lets other threads run until the word may have changed: for ever if `waiting` holds of what was stored last and the
-    /// session says that waits sleep, otherwise for a moment.
+    /// Has the session restore the word before the next execution.
+    fn change(&self) {
+        if !self.0.is_changed.replace(true) {
+            session::with(|session| session.restore_later(self.0.clone()));
+        }
+    }
+
+    /// Lets other threads run until the word may have changed.
+    ///
+    /// Sleeps until something is stored if `waiting` is set and the word is shared; otherwise yields once.
     fn pause(&self, waiting: bool) {
-        if let Body::Shared(inner) = &self.body
-            && waiting
-        {
-            inner.sleepers.borrow_mut().push(running_cpu());
+        if self.0.is_shared && waiting {
+            self.0.sleepers.borrow_mut().push(running_cpu());
             interrupt::sleep();
         } else {
             switching(loom::thread::yield_now);
         }
     }
 
-    /// What was stored last, whether or not the running thread can see it yet.
-    fn latest(&self) -> T {
-        match &self.body {
-            Body::Plain(value) => value.get(),
-            Body::Shared(inner) => inner.value.get(),
-        }
-    }
-
-    /// Notes who touches a plain word.
+    /// Notes which thread touches a plain word.
     fn touch(&self, writes: bool) {
-        if std::thread::panicking() || session::phase() == Phase::Alone {
+        if std::thread::panicking() {
             return;
         }
-        let touched = self.touched.get() | 1 << running_cpu() | if writes { WRITTEN } else { 0 };
-        if touched != self.touched.get() {
-            self.touched.set(touched);
+        let before = self.0.touched.get();
+        let touched = before | 1 << running_cpu() | if writes { WRITTEN } else { 0 };
+        if touched != before {
+            self.change();
+            self.0.touched.set(touched);
             if touched & WRITTEN != 0 && (touched & !WRITTEN).count_ones() > 1 {
-                session::with(|session| session.learn(self.number));
+                session::with(|session| session.learn(self.0.number));
             }
         }
     }
 }
 
-/// The ordering of a call at `place`; none if the call does nothing.
+/// Returns the ordering of a call at `place`; none if the call does nothing.
 fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
     if !session::is_planted() {
         return Some(order);
@@ -265,27 +299,31 @@ fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
 impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord<T, A> {
     fn new(value: T) -> Self {
         let (number, is_shared) = session::with(|session| session.number());
-        let body = if is_shared {
-            let inner = Rc::new(Inner {
-                value: Cell::new(value),
-                atomic: OnceCell::<A>::new(),
-                bells: OnceCell::new(),
-                readers: Cell::new(0),
-                last: Cell::new(0),
-                sleepers: RefCell::default(),
-            });
-            session::with(|session| session.share_later(inner.clone()));
-            Body::Shared(inner)
-        } else {
-            Body::Plain(Cell::new(value))
-        };
-        LoomWord { body, number, touched: Cell::new(0) }
+        let inner = Rc::new(Inner {
+            number,
+            is_shared,
+            value: Cell::new(value),
+            start: Cell::new(value),
+            is_changed: Cell::new(true),
+            touched: Cell::new(0),
+            watched: RefCell::default(),
+            sleepers: RefCell::default(),
+        });
+        session::with(|session| match is_shared {
+            true => session.restore_always(inner.clone()),
+            false => session.restore_later(inner.clone()),
+        });
+        LoomWord(inner)
     }
 
     #[track_caller]
     fn load(&self, order: Ordering) -> T {
+        // Checks load every word of the allocator. No interrupt strikes then, and no bug is planted.
+        if !self.0.is_shared && session::phase() == Phase::Alone {
+            return self.0.value.get();
+        }
         let Some(order) = at(Location::caller(), order) else { return T::default() };
-        self.access(false, Cell::get, |atomic, inner| inner.load(atomic, load_order(order)))
+        self.access(false, Cell::get, |watched, _| watched.load(load_order(order)))
     }
 
     #[track_caller]
@@ -294,9 +332,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         self.access(
             true,
             |cell| cell.set(value),
-            |atomic, inner| {
-                inner.ring();
-                switching(|| atomic.store(value, store_order(order)));
+            |watched, inner| {
+                watched.ring();
+                switching(|| watched.atomic.store(value, store_order(order)));
                 inner.stored(value, order);
             },
         );
@@ -308,9 +346,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         self.access(
             true,
             |cell| cell.replace(value),
-            |atomic, inner| {
-                inner.ring();
-                let before = switching(|| atomic.swap(value, rmw_order(order)));
+            |watched, inner| {
+                watched.ring();
+                let before = switching(|| watched.atomic.swap(value, rmw_order(order)));
                 inner.stored(value, order);
                 before
             },
@@ -329,9 +367,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
                 Err(now)
             }
         };
-        self.access(true, plain, |atomic, inner| {
-            inner.ring();
-            let result = switching(|| atomic.cas(current, new, (rmw_order(order), load_order(order))));
+        self.access(true, plain, |watched, inner| {
+            watched.ring();
+            let result = switching(|| watched.atomic.cas(current, new, (rmw_order(order), load_order(order))));
             if result.is_ok() {
                 inner.stored(new, order);
             }
@@ -351,17 +389,19 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         self.access(
             true,
             |cell| cell.replace(A::sum(cell.get(), value)),
-            |atomic, inner| {
-                inner.ring();
-                let before = switching(|| atomic.add(value, rmw_order(order)));
+            |watched, inner| {
+                watched.ring();
+                let before = switching(|| watched.atomic.add(value, rmw_order(order)));
                 inner.stored(A::sum(before, value), order);
                 before
             },
         )
     }
 
-    /// A wait for a turn sleeps until something is stored, where the session says so; other waits look, and let other
-    /// threads run in between. loom shows a thread that yielded no store again that it has seen before.
+    /// Waits like the seam's word. A wait for a turn sleeps until something is stored, if the session says so.
+    ///
+    /// Other waits poll, and let other threads run in between. loom never shows a thread that yielded a store that it
+    /// has already seen.
     #[track_caller]
     fn wait_while(&self, patience: Patience, mut waiting: impl FnMut(T) -> bool) -> Result<T, Busy> {
         let place = Location::caller();
@@ -374,7 +414,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         loop {
             let order = at(place, Ordering::Acquire);
             let load = order.map_or(atomic::Ordering::Relaxed, load_order);
-            let value = self.access(false, Cell::get, |atomic, inner| inner.load(atomic, load));
+            let value = self.access(false, Cell::get, |watched, _| watched.load(load));
             if !waiting(value) || order.is_none() || std::thread::panicking() {
                 return Ok(value);
             }
@@ -382,7 +422,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             if !is_certain && looks >= LOOKS {
                 return Err(Busy);
             }
-            self.pause(sleeps && waiting(self.latest()));
+            self.pause(sleeps && waiting(self.0.value.get()));
         }
     }
 }

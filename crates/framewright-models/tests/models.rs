@@ -3,14 +3,14 @@
 use framewright_models::explore::{Model, explore};
 use framewright_models::models;
 
-/// The bound that the environment asks for.
+/// Returns the bound that the environment asks for.
 fn asked_for() -> Option<Option<usize>> {
     let bound = std::env::var("MODELS_BOUND").ok()?;
     Some((bound != "any").then(|| bound.parse().expect("MODELS_BOUND is a number, or any")))
 }
 
 fn hold<S>(models: &'static [Model<S>]) {
-    // For work on some of them alone.
+    // Chooses some of the models.
     let only = std::env::var("MODELS").unwrap_or_default();
     for model in models.iter().filter(|model| model.name.starts_with(&only)) {
         let model: &Model<S> = Box::leak(Box::new(Model { bound: asked_for().unwrap_or(model.bound), ..*model }));

@@ -39,15 +39,12 @@
 //! | [`run`](mod@run) | a whole scenario, judged |
 //! | [`session`] | one operation at a time, with a look at the machine in between |
 //! | [`generate`], [`machines`], [`variety`] | scenarios and machines from a seed |
-//! | `strategy` | scenarios as a strategy of proptest (feature `proptest`) |
 //! | [`fuzz`] | generated scenarios on several threads |
 //! | [`symptom`], [`shrink`] | small failing cases |
 //! | [`scenario`], [`shape`], [`op`], [`expected`], [`assertion`], [`row`] | the language |
 //! | [`oracle`], [`memory`] | what an allocator may answer |
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "proptest")]
-pub mod strategy;
 pub mod fuzz;
 pub mod symptom;
 pub mod shrink;

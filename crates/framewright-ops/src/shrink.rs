@@ -2,8 +2,7 @@
 //!
 //! Delta debugging: operations are dropped, in large chunks first and then one by one. The rest gets simpler operands,
 //! and the machine fewer special features. All of it is repeated while anything still helps. Handles make that sound:
-//! an operation whose handle is gone does nothing. A [`Shrinker`] only proposes, and the caller finds out whether a
-//! proposal still fails. So a property test's own machinery can drive it, as [`shrink`] does.
+//! an operation whose handle is gone does nothing.
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
@@ -12,129 +11,76 @@ use crate::language::op::{Op, Terms};
 use crate::language::scenario::Scenario;
 use crate::language::shape::Shape;
 
-/// What is tried next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cursor {
-    /// Drop `chunk` steps from `at` on.
-    Drop { at: usize, chunk: usize },
-    /// Make the operation at `at` simpler, in the `variant`-th way.
-    Operands { at: usize, variant: usize },
-    /// Make the machine simpler, in the `variant`-th way.
-    Machine { variant: usize },
-    /// Nothing is left to try.
-    Done,
-}
-
-/// Proposes ever smaller scenarios.
-#[derive(Clone, Debug)]
-pub struct Shrinker {
-    best: Scenario,
-    cursor: Cursor,
-    /// Whether this round made anything smaller.
-    progress: bool,
-}
-
-impl Shrinker {
-    /// Makes a shrinker of a scenario that fails.
-    pub fn new(scenario: Scenario) -> Shrinker {
-        let cursor = Shrinker::first(&scenario);
-        Shrinker { best: scenario, cursor, progress: false }
-    }
-
-    fn first(scenario: &Scenario) -> Cursor {
-        Cursor::Drop { at: 0, chunk: scenario.steps.len().div_ceil(2).max(1) }
-    }
-
-    /// Returns the smallest scenario known to fail.
-    pub fn best(&self) -> &Scenario {
-        &self.best
-    }
-
-    /// Returns a smaller scenario; `None` when nothing is left to try.
-    ///
-    /// The caller then calls [`Shrinker::accept`] or [`Shrinker::reject`]; otherwise it is proposed again.
-    pub fn propose(&mut self) -> Option<Scenario> {
-        loop {
-            if let Some(proposal) = self.candidate() {
-                return Some(proposal);
-            }
-            if !self.advance() {
-                return None;
-            }
-        }
-    }
-
-    /// Accepts a proposal that still fails.
-    pub fn accept(&mut self, proposal: Scenario) {
-        self.best = proposal;
-        self.progress = true;
-        match &mut self.cursor {
-            Cursor::Operands { variant, .. } | Cursor::Machine { variant } => *variant = 0,
-            Cursor::Drop { .. } | Cursor::Done => {}
-        }
-    }
-
-    /// Rejects the proposal, which does not fail.
-    pub fn reject(&mut self) {
-        match &mut self.cursor {
-            Cursor::Drop { at, chunk } => *at += *chunk,
-            Cursor::Operands { variant, .. } | Cursor::Machine { variant } => *variant += 1,
-            Cursor::Done => {}
-        }
-    }
-
-    fn candidate(&self) -> Option<Scenario> {
-        let Scenario { shape, steps } = &self.best;
-        match self.cursor {
-            Cursor::Drop { at, chunk } => {
-                let rest = steps.get(at..).filter(|rest| !rest.is_empty())?;
-                let kept = steps[..at].iter().chain(rest.iter().skip(chunk)).cloned().collect();
-                Some(Scenario { shape: shape.clone(), steps: kept })
-            }
-            Cursor::Operands { at, variant } => {
-                let op = simpler_ops(&steps.get(at)?.op).into_iter().nth(variant)?;
-                let mut scenario = self.best.clone();
-                scenario.steps[at].op = op;
-                Some(scenario)
-            }
-            Cursor::Machine { variant } => {
-                let shape = simpler_shapes(shape).into_iter().nth(variant)?;
-                Some(Scenario { shape, steps: steps.clone() })
-            }
-            Cursor::Done => None,
-        }
-    }
-
-    /// Moves to the next proposals; returns false if there are none.
-    fn advance(&mut self) -> bool {
-        self.cursor = match self.cursor {
-            Cursor::Drop { chunk, .. } if chunk > 1 => Cursor::Drop { at: 0, chunk: chunk / 2 },
-            Cursor::Drop { .. } => Cursor::Operands { at: 0, variant: 0 },
-            Cursor::Operands { at, .. } if at + 1 < self.best.steps.len() => {
-                Cursor::Operands { at: at + 1, variant: 0 }
-            }
-            Cursor::Operands { .. } => Cursor::Machine { variant: 0 },
-            Cursor::Machine { .. } if self.progress => {
-                self.progress = false;
-                Shrinker::first(&self.best)
-            }
-            Cursor::Machine { .. } | Cursor::Done => Cursor::Done,
-        };
-        self.cursor != Cursor::Done
-    }
-}
-
 /// Returns the smallest scenario found for which `fails` holds, after at most `tries` proposals.
-pub fn shrink(scenario: Scenario, tries: usize, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
-    let mut shrinker = Shrinker::new(scenario);
-    for _ in 0..tries {
-        match shrinker.propose() {
-            Some(proposal) if fails(&proposal) => shrinker.accept(proposal),
-            Some(_) => shrinker.reject(),
-            None => break,
+pub fn shrink(scenario: Scenario, tries: usize, fails: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut shrinker = Shrinker { best: scenario, left: tries, fails };
+    while shrinker.drop_steps() | shrinker.simplify_steps() | shrinker.simplify_machine() {}
+    shrinker.best
+}
+
+/// Tries ever smaller scenarios.
+struct Shrinker<F> {
+    best: Scenario,
+    /// Proposals that may still be tried.
+    left: usize,
+    fails: F,
+}
+
+impl<F: FnMut(&Scenario) -> bool> Shrinker<F> {
+    /// Keeps a proposal if it still fails; returns whether it does.
+    fn try_out(&mut self, proposal: Scenario) -> bool {
+        let fails = self.left > 0 && (self.fails)(&proposal);
+        self.left = self.left.saturating_sub(1);
+        if fails {
+            self.best = proposal;
+        }
+        fails
+    }
+
+    /// Drops steps, in chunks that become smaller; returns whether that helped.
+    fn drop_steps(&mut self) -> bool {
+        let all = self.best.steps.len();
+        let mut chunk = all.div_ceil(2);
+        while chunk > 0 {
+            let mut at = 0;
+            while at < self.best.steps.len() {
+                let mut proposal = self.best.clone();
+                proposal.steps.drain(at..self.best.steps.len().min(at + chunk));
+                at += if self.try_out(proposal) { 0 } else { chunk };
+            }
+            chunk /= 2;
+        }
+        self.best.steps.len() < all
+    }
+
+    /// Makes the operands of each operation simpler; returns whether that helped.
+    fn simplify_steps(&mut self) -> bool {
+        let (mut at, mut helped) = (0, false);
+        while at < self.best.steps.len() {
+            let best = self.best.clone();
+            let simpler = simpler_ops(&best.steps[at].op).into_iter().any(|op| {
+                let mut proposal = best.clone();
+                proposal.steps[at].op = op;
+                self.try_out(proposal)
+            });
+            helped |= simpler;
+            at += usize::from(!simpler);
+        }
+        helped
+    }
+
+    /// Makes the machine simpler; returns whether that helped.
+    fn simplify_machine(&mut self) -> bool {
+        let mut helped = false;
+        loop {
+            let Scenario { shape, steps } = self.best.clone();
+            let with = |shape| Scenario { shape, steps: steps.clone() };
+            if !simpler_shapes(&shape).into_iter().any(|shape| self.try_out(with(shape))) {
+                return helped;
+            }
+            helped = true;
         }
     }
-    shrinker.best
 }
 
 /// Returns simpler terms.

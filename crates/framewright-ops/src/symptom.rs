@@ -11,7 +11,7 @@ use framewright::Mechanisms;
 
 use crate::language::scenario::Scenario;
 use crate::run::{Checks, Failure, Kind, run_with};
-use crate::shrink::Shrinker;
+use crate::shrink::shrink;
 
 /// The identity of a failure.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,21 +70,16 @@ pub fn shrink_failure(
         let is_fair = failure.kind != Kind::Stated || found.free >= failure.free;
         is_fair && effort.right_under.is_none_or(|mechanisms| is_right(proposal, mechanisms, checks))
     };
-    let mut shrinker = Shrinker::new(scenario.clone());
-    for simpler in prepared(scenario, failure) {
-        if fails(&simpler) {
-            shrinker = Shrinker::new(simpler);
-        }
-    }
-    for tried in 0..effort.tries {
-        progress(shrinker.best().steps.len(), tried as f64 / effort.tries as f64);
-        match shrinker.propose() {
-            Some(proposal) if fails(&proposal) => shrinker.accept(proposal),
-            Some(_) => shrinker.reject(),
-            None => break,
-        }
-    }
-    shrinker.best().clone()
+    let start = prepared(scenario, failure).into_iter().rfind(|simpler| fails(simpler));
+    let start = start.unwrap_or_else(|| scenario.clone());
+    let (mut left, mut tried) = (start.steps.len(), 0);
+    shrink(start, effort.tries, |proposal| {
+        progress(left, f64::from(tried) / effort.tries as f64);
+        tried += 1;
+        let fails = fails(proposal);
+        left = if fails { proposal.steps.len() } else { left };
+        fails
+    })
 }
 
 /// Returns whether the list is right under these mechanisms.

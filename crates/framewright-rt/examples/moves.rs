@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::{Mechanisms, NodeId, Request};
+use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, Leaving, MovablePage, MovableReport, Moving, OwnedPages, PageOwner};
 
 /// How much, and of what.
@@ -44,18 +45,6 @@ pub(crate) struct Options {
     /// Operations of each thread between two rests.
     #[arg(long, default_value_t = 20_000)]
     pub(crate) turns: u64,
-}
-
-/// Numbers that look like chance (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
 }
 
 /// The word at an index of the page `key`, as written the `version`th time.
@@ -93,12 +82,7 @@ impl Difficult {
     /// Whether it is willing, this time.
     fn is_willing(&self) -> bool {
         let call = self.calls.fetch_add(1, Relaxed);
-        let seeded = |seed: u64| {
-            let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-            chance.below(2);
-            chance
-        };
-        let (mut chance, is_in_a_fit) = (seeded(call), seeded(call / FIT + 1).below(4) == 0);
+        let (mut chance, is_in_a_fit) = (Rng::new(call), Rng::new(!(call / FIT)).one_in(4));
         if chance.below(2_000) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -147,7 +131,7 @@ impl PageOwner for Shared {
 
 /// A thread's belongings.
 struct Worker {
-    chance: Chance,
+    chance: Rng,
     /// Pages and the versions that they must have.
     pages: Vec<(MovablePage, u64)>,
     /// Blocks that cannot move.
@@ -183,7 +167,7 @@ pub(crate) struct Outcome {
 impl Worker {
     fn new(number: u64) -> Worker {
         let (pages, fixed, did) = (Vec::new(), VecDeque::new(), Did::default());
-        Worker { chance: Chance(number + 1), pages, fixed, keys: number << 48, did }
+        Worker { chance: Rng::new(number), pages, fixed, keys: number << 48, did }
     }
 
     /// Looks at a page. False if it has left.

@@ -6,63 +6,26 @@ use std::ops::RangeInclusive;
 
 /// A text that is no workload.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum SpecError {
     /// There is no such workload.
     #[error("there is no workload `{name}`; there are {}", .names.join(", "))]
-    Name {
-        /// What was asked for.
-        name: String,
-        /// The known names.
-        names: Vec<&'static str>,
-    },
+    Name { name: String, names: Vec<&'static str> },
     /// The workload has no such option.
     #[error("{workload} has no option `{key}`; {}", list(.keys))]
-    Key {
-        /// The workload.
-        workload: &'static str,
-        /// The text that was given.
-        key: String,
-        /// What there is.
-        keys: Vec<&'static str>,
-    },
+    Key { workload: &'static str, key: String, keys: Vec<&'static str> },
     /// An option was given twice.
     #[error("{workload} is given `{key}` twice")]
-    Twice {
-        /// The workload.
-        workload: &'static str,
-        /// The option.
-        key: String,
-    },
+    Twice { workload: &'static str, key: String },
     /// A part is not of the form `key=value`.
     #[error("`{part}` is not of the form `option=value`, as in `{workload}:{example}`")]
-    Form {
-        /// The workload.
-        workload: &'static str,
-        /// What was given.
-        part: String,
-        /// An option with its default.
-        example: String,
-    },
+    Form { workload: &'static str, part: String, example: String },
     /// An option cannot have this value.
     #[error("{workload}: {key} is {form}, not `{value}`")]
-    Value {
-        /// The workload.
-        workload: &'static str,
-        /// The option.
-        key: &'static str,
-        /// What was given.
-        value: String,
-        /// The allowed values.
-        form: String,
-    },
+    Value { workload: &'static str, key: &'static str, value: String, form: String },
     /// A list of operations cannot be played.
     #[error("{path}: {reason}")]
-    Ops {
-        /// Its file.
-        path: String,
-        /// The reason.
-        reason: String,
-    },
+    Ops { path: String, reason: String },
 }
 
 fn list(keys: &[&str]) -> String {

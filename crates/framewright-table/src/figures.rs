@@ -83,6 +83,12 @@ pub fn grouped(value: f64) -> String {
     };
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    thousands(whole) + rest
+}
+
+/// The digits of a whole number, with a comma every three.
+pub fn thousands(number: impl ToString) -> String {
+    let whole = number.to_string();
     let mut grouped = String::new();
     for (i, digit) in whole.char_indices() {
         if i != 0 && (whole.len() - i).is_multiple_of(3) && !grouped.ends_with('-') {
@@ -90,7 +96,7 @@ pub fn grouped(value: f64) -> String {
         }
         grouped.push(digit);
     }
-    grouped + rest
+    grouped
 }
 
 /// `part` of `whole` in percent; 0 if `whole` is 0.

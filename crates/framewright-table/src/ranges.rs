@@ -20,9 +20,11 @@ mod tests {
 
     #[test]
     fn lists_are_read() {
-        let cases: [(&str, Option<Vec<RangeInclusive<u16>>>); 7] = [
+        let cases: [(&str, Option<Vec<RangeInclusive<u16>>>); 9] = [
             ("0-3,8\n", Some(vec![0..=3, 8..=8])),
+            ("0-1,4,6-7", Some(vec![0..=1, 4..=4, 6..=7])),
             ("8", Some(vec![8..=8])),
+            ("\n", Some(Vec::new())),
             ("", Some(Vec::new())),
             ("3-1", Some(vec![RangeInclusive::new(3, 1)])),
             ("a", None),

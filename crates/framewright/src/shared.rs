@@ -5,8 +5,8 @@
 use crate::frame::cluster::Clusters;
 use crate::frame::frame::Frames;
 use crate::policy::mechanisms::Mechanisms;
-use crate::seam::field::{Words, tell};
-use crate::seam::machine::{Machine, Word};
+use crate::seam::field::record;
+use crate::seam::machine::Machine;
 use crate::stat::node_stat::NodeStats;
 use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_stat::Stats;
@@ -14,63 +14,44 @@ use crate::sync::queued_lock::WaitSlots;
 use crate::sync::rank::Held;
 use crate::types::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
-/// Wait slot: a word where some CPU waits for a lock.
-///
-/// That CPU need not be the CPU in whose record the slot lies.
-// Aligned so that it shares no pair of cache lines with unrelated words.
-#[repr(align(128))]
-struct WaitSlot<M: Machine>(M::U32);
-
-/// Words of one CPU, and a wait slot.
-// Aligned so that no two CPUs write to one pair of cache lines.
-#[repr(align(128))]
-pub struct Cpu<M: Machine> {
-    pub(crate) held: Held<M>,
-    /// Count of this CPU's interleaved requests; it selects the node of the next one.
-    pub(crate) turn: M::U32,
-    place: WaitSlot<M>,
-    // Fixed at boot.
-    pub(crate) node: NodeId,
-    /// Zone that serves a request without further checks, by highest kind.
+record! {
+    /// Wait slot: a word where some CPU waits for a lock.
     ///
-    /// The index is the highest kind that the request may use. The per-CPU lists of that zone serve the request.
-    ///
-    /// [`ZoneIdx::NONE`] where the mechanisms check every request.
-    pub(crate) fast_zones: [ZoneIdx; ZoneKind::COUNT],
-    /// Whether a free on this CPU checks only that the block is allocated.
-    pub(crate) plain: bool,
-    /// Whether the CPU was reported to have stopped for good.
-    pub(crate) offline: M::U32,
-}
-
-impl<M: Machine> Default for Cpu<M> {
-    fn default() -> Self {
-        Cpu {
-            held: Held::default(),
-            turn: Word::new(0),
-            place: WaitSlot(Word::new(0)),
-            node: NodeId(0),
-            fast_zones: [ZoneIdx::NONE; ZoneKind::COUNT],
-            plain: false,
-            offline: Word::new(0),
-        }
+    /// That CPU need not be the CPU in whose record the slot lies.
+    // Aligned so that it shares no pair of cache lines with unrelated words.
+    #[repr(align(128))]
+    struct WaitSlot<M: Machine> {
+        word("") word: M::U32,
     }
 }
 
-impl<M: Machine> Cpu<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("held"), self.held.word());
-        tell(visit, format_args!("turn"), &self.turn);
-        tell(visit, format_args!("offline"), &self.offline);
-        tell(visit, format_args!("place"), &self.place.0);
+record! {
+    /// Words of one CPU, and a wait slot.
+    // Aligned so that no two CPUs write to one pair of cache lines.
+    #[repr(align(128))]
+    pub struct Cpu<M: Machine> {
+        pub(crate) record("held{}") held: Held<M>,
+        /// Count of this CPU's interleaved requests; it selects the node of the next one.
+        pub(crate) word turn: M::U32,
+        record("place{}") place: WaitSlot<M>,
+        pub(crate) fixed node: NodeId,
+        /// Zone that serves a request without further checks, by highest kind.
+        ///
+        /// The index is the highest kind that the request may use. The per-CPU lists of that zone serve the request.
+        ///
+        /// [`ZoneIdx::NONE`] where the mechanisms check every request.
+        pub(crate) fixed fast_zones: [ZoneIdx; ZoneKind::COUNT] = [ZoneIdx::NONE; ZoneKind::COUNT],
+        /// Whether a free on this CPU checks only that the block is allocated.
+        pub(crate) fixed plain: bool,
+        /// Whether the CPU was reported to have stopped for good.
+        pub(crate) word offline: M::U32,
     }
 }
 
 impl<M: Machine> WaitSlots<M> for [Cpu<M>] {
     fn place(&self, number: u16) -> Option<&M::U32> {
         let index = usize::from(number).checked_rem(self.len())?;
-        self.get(index).map(|cpu| &cpu.place.0)
+        self.get(index).map(|cpu| &cpu.place.word)
     }
 }
 

@@ -50,7 +50,7 @@ const TRIED_PINS: (f64, f64) = (0.0, 1.0);
 
 /// One path, natively and simulated.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Row {
+pub struct PathComparison {
     /// What was done.
     pub path: String,
     /// Nanoseconds of an allocation, with its free where the path has one, on this machine.
@@ -79,7 +79,7 @@ pub struct Calibration {
     /// Nanoseconds of pinning and unpinning.
     pub pin_ns: f64,
     /// What was measured and simulated.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PathComparison>,
     /// The machine with these numbers.
     #[serde(skip)]
     pub spec: Spec,
@@ -112,7 +112,7 @@ pub enum CalibrateError {
 
 impl Calibration {
     /// Those rows that nothing was fitted to.
-    pub fn predicted(&self) -> impl Iterator<Item = &Row> {
+    pub fn predicted(&self) -> impl Iterator<Item = &PathComparison> {
         self.rows.iter().filter(|row| !row.fitted)
     }
 }
@@ -163,7 +163,7 @@ pub fn from_measured(
         progress(number as f64 / paths.len() as f64);
         let simulated_ns = simulated::measure(path, &spec).map_err(CalibrateError::Path)?;
         let error_percent = change_percent(native_ns, simulated_ns);
-        rows.push(Row {
+        rows.push(PathComparison {
             path: path.to_string(),
             native_ns: rounded(native_ns),
             simulated_ns: rounded(simulated_ns),
@@ -218,7 +218,7 @@ impl fmt::Display for Calibration {
         let mut table = Table::new("<>>><");
         let what = "what one allocation (and free) takes, ns";
         table.row(cells!["{what:<40}", "{:>12}" = "native", "{:>12}" = "simulated", "{:>10}" = "error"]);
-        for Row { path, native_ns, simulated_ns, error_percent, fitted, within } in &self.rows {
+        for PathComparison { path, native_ns, simulated_ns, error_percent, fitted, within } in &self.rows {
             let mark = match (fitted, within) {
                 (true, _) => "fitted",
                 (false, true) => "",
@@ -230,7 +230,7 @@ impl fmt::Display for Calibration {
         write!(f, "{table}")?;
         let (all, hits) = (self.predicted().count(), self.predicted().filter(|row| row.within).count());
         write!(f, "\n{hits} of {all} predictions are within {TOLERANCE} %")?;
-        let far = |row: &&Row| row.error_percent.abs();
+        let far = |row: &&PathComparison| row.error_percent.abs();
         match self.predicted().max_by(|a, b| far(a).total_cmp(&far(b))) {
             Some(row) => writeln!(f, "; the farthest is {}, by {:+.1} %", row.path, row.error_percent),
             None => writeln!(f),

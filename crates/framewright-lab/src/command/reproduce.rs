@@ -46,7 +46,8 @@ pub(crate) struct Reproduce {
     /// Which table.
     #[arg(value_enum)]
     experiment: Which,
-    /// Shorter and fewer runs, and none with the machine's numbers changed: no bands. Of fragmentation: one seed in one configuration.
+    /// Shorter and fewer runs, and none with the machine's numbers changed: no bands. Of fragmentation: one seed in one
+    /// configuration.
     #[arg(long)]
     quick: bool,
     /// Seed of all that is random.
@@ -61,10 +62,12 @@ pub(crate) struct Reproduce {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added to zone-lock for it.
+    /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added to zone-lock
+    /// for it.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Record the bands of `all --quick` anew into this file: with several seeds, and with each fitted number a tenth less and more.
+    /// Record the bands of `all --quick` anew into this file: with several seeds, and with each fitted number a tenth
+    /// less and more.
     #[arg(long, value_name = "FILE", requires = "quick", conflicts_with_all = ["report", "mib", "seeds", "format", "seed"])]
     bands: Option<PathBuf>,
 }

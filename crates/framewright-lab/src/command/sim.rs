@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, bail};
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::html::Page;
+use framewright_lab::html::RunsPage;
 use framewright_lab::sim::sweep::{Job, RunSweep, SweepFindings};
 use framewright_lab::sim::{CurveText, RunText, pool, timeline};
 use framewright_sim::machine::{self, Parameter, Spec};
@@ -216,7 +216,7 @@ fn json(command: &str, findings: &SweepFindings) -> anyhow::Result<String> {
 fn page(command: &str, findings: &SweepFindings, machine: &Spec) -> anyhow::Result<String> {
     let parameters: Vec<&Parameter> = machine.parameters().collect();
     let SweepFindings { runs, sensitivities } = findings;
-    Page { command, runs, parameters: &parameters, sensitivities }.render().context("the page")
+    RunsPage { command, runs, parameters: &parameters, sensitivities }.render().context("the page")
 }
 
 fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {

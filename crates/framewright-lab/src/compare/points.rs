@@ -261,7 +261,7 @@ impl BenchRow {
         }
     }
 
-    fn total(&self) -> Vec<f64> {
+    fn totals(&self) -> Vec<f64> {
         self.rounds(|sample| sample.total, self.ns_per_page)
     }
 }
@@ -282,7 +282,7 @@ impl Benchmark {
                 setting: setting.clone(),
                 seed: None,
             };
-            let total = row.total();
+            let total = row.totals();
             let cycles = tsc_ghz.map_or(Vec::new(), |ghz| total.iter().map(|ns| ns * ghz).collect());
             let found = [
                 (Metric::usual("limit", "x limit", Better::Lower), self.ratios(row)),
@@ -301,8 +301,8 @@ impl Benchmark {
         let is_limit = |other: &&BenchRow| {
             (&other.workload, other.threads, &other.allocator) == (&row.workload, row.threads, &row.limit)
         };
-        let limit = self.rows.iter().find(is_limit).map(BenchRow::total).unwrap_or_default();
-        let total = row.total();
+        let limit = self.rows.iter().find(is_limit).map(BenchRow::totals).unwrap_or_default();
+        let total = row.totals();
         if limit.len() != self.rounds || total.len() != self.rounds {
             return row.ratio_to_limit.into_iter().collect();
         }
@@ -365,69 +365,33 @@ impl Replayed {
     }
 }
 
-/// A list of an experiment's rows: its place, the keys that tell its rows apart, and their figures.
-struct RowList {
-    rows: &'static str,
-    keys: &'static [&'static str],
-    figures: &'static [(&'static str, &'static str, &'static str, Better)],
-}
+/// A figure of an experiment's rows: the experiment, the place of its list of rows, the keys that tell the rows apart,
+/// and the figure's name, unit, place in a row and direction.
+type RowFigure =
+    (&'static str, &'static str, &'static [&'static str], &'static str, &'static str, &'static str, Better);
 
-/// Lists of each experiment, as far as they have figures of ours; published figures are equal in all files.
-fn tables(experiment: &str) -> &'static [RowList] {
-    const WAITING: (&str, &str, &str, Better) =
-        ("waiting for the zone lock", "% of CPU time", "/simulated/zone_lock_contention_percent", Better::Lower);
-    match experiment {
-        "zone-lock" => &[
-            RowList {
-                rows: "/rows",
-                keys: &["name"],
-                figures: &[("faults", "fault/s", "/simulated/performance", Better::Higher), WAITING],
-            },
-            RowList {
-                rows: "/mix",
-                keys: &["name"],
-                figures: &[
-                    ("beside huge pages", "fault/s", "/simulated/small_performance", Better::Higher),
-                    ("of huge pages", "fault/s", "/simulated/huge_performance", Better::Higher),
-                ],
-            },
-        ],
-        "zone-layout" => &[RowList {
-            rows: "/variants",
-            keys: &["name"],
-            figures: &[
-                ("processes", "process/s", "/performance", Better::Higher),
-                ("waiting for the zone lock", "% of CPU time", "/zone_lock_contention_percent", Better::Lower),
-            ],
-        }],
-        "numa-stats" => &[RowList {
-            rows: "/rows",
-            keys: &["threshold"],
-            figures: &[
-                ("pairs", "pair/s", "/simulated/throughput", Better::Higher),
-                ("cycles of a pair", "cycles", "/simulated/cycles", Better::Lower),
-            ],
-        }],
-        "irq-safe" => &[RowList {
-            rows: "/rows",
-            keys: &["operation", "batch"],
-            figures: &[
-                ("vanilla", "cycles/page", "/simulated/vanilla", Better::Lower),
-                ("irqsafe", "cycles/page", "/simulated/irqsafe", Better::Lower),
-            ],
-        }],
-        "fragmentation" => &[RowList {
-            rows: "/rows",
-            keys: &["config", "kernel"],
-            figures: &[
-                ("external fragmentation events", "event", "/simulated/events/mean", Better::Lower),
-                ("huge pages", "% of faults", "/simulated/huge_percent/mean", Better::Higher),
-                ("pages moved", "page", "/simulated/moved/mean", Better::Lower),
-            ],
-        }],
-        _ => &[],
-    }
-}
+/// The figures of ours in the experiments' documents, list by list; published figures are equal in all files.
+const ROW_FIGURES: [RowFigure; 13] = {
+    use Better::{Higher, Lower};
+    const WAITING: (&str, &str) = ("waiting for the zone lock", "% of CPU time");
+    const BATCH: &[&str] = &["operation", "batch"];
+    const KERNEL: &[&str] = &["config", "kernel"];
+    [
+        ("zone-lock", "/rows", &["name"], "faults", "fault/s", "/simulated/performance", Higher),
+        ("zone-lock", "/rows", &["name"], WAITING.0, WAITING.1, "/simulated/zone_lock_contention_percent", Lower),
+        ("zone-lock", "/mix", &["name"], "beside huge pages", "fault/s", "/simulated/small_performance", Higher),
+        ("zone-lock", "/mix", &["name"], "of huge pages", "fault/s", "/simulated/huge_performance", Higher),
+        ("zone-layout", "/variants", &["name"], "processes", "process/s", "/performance", Higher),
+        ("zone-layout", "/variants", &["name"], WAITING.0, WAITING.1, "/zone_lock_contention_percent", Lower),
+        ("numa-stats", "/rows", &["threshold"], "pairs", "pair/s", "/simulated/throughput", Higher),
+        ("numa-stats", "/rows", &["threshold"], "cycles of a pair", "cycles", "/simulated/cycles", Lower),
+        ("irq-safe", "/rows", BATCH, "vanilla", "cycles/page", "/simulated/vanilla", Lower),
+        ("irq-safe", "/rows", BATCH, "irqsafe", "cycles/page", "/simulated/irqsafe", Lower),
+        ("fragmentation", "/rows", KERNEL, "external fragmentation events", "event", "/simulated/events/mean", Lower),
+        ("fragmentation", "/rows", KERNEL, "huge pages", "% of faults", "/simulated/huge_percent/mean", Higher),
+        ("fragmentation", "/rows", KERNEL, "pages moved", "page", "/simulated/moved/mean", Lower),
+    ]
+};
 
 /// The points of a document of `framewright reproduce`.
 fn experiment(document: &Value) -> Vec<FigurePoint> {
@@ -441,12 +405,14 @@ fn experiment(document: &Value) -> Vec<FigurePoint> {
         ..Subject::default()
     };
     let mut all = Vec::new();
-    for table in tables(&name) {
-        for row in document.pointer(table.rows).and_then(Value::as_array).into_iter().flatten() {
-            let keys = table.keys.iter().filter_map(|key| row.get(key)).map(plain);
+    for list in ROW_FIGURES.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+        let (experiment, rows, keys, ..) = list[0];
+        let rows = document.pointer(rows).and_then(Value::as_array).filter(|_| experiment == name);
+        for row in rows.into_iter().flatten() {
+            let keys = keys.iter().filter_map(|key| row.get(key)).map(plain);
             let keys: Vec<String> = [name.clone()].into_iter().chain(keys).collect();
             let subject = Subject { name: keys.join("/"), ..subject.clone() };
-            let figures = table.figures.iter().map(|(figure, unit, at, better)| {
+            let figures = list.iter().map(|(.., figure, unit, at, better)| {
                 (Metric::usual(figure, unit, *better), row.pointer(at).and_then(Value::as_f64))
             });
             all.extend(of_one_run(&subject, figures));

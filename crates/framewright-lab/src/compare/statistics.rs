@@ -217,34 +217,10 @@ mod tests {
     fn intervals_are_benchstats() {
         let few: Vec<_> = (1..=30).map(median_ranks).collect();
         assert_eq!(few[..5], [None; 5]);
-        let theirs = [
-            (1, 6),
-            (1, 7),
-            (1, 7),
-            (2, 8),
-            (2, 9),
-            (2, 9),
-            (3, 10),
-            (3, 11),
-            (3, 11),
-            (4, 12),
-            (4, 12),
-            (5, 13),
-            (5, 14),
-            (5, 14),
-            (6, 15),
-            (6, 16),
-            (6, 16),
-            (7, 17),
-            (7, 17),
-            (8, 18),
-            (8, 19),
-            (8, 19),
-            (9, 20),
-            (9, 20),
-            (10, 21),
-        ];
-        assert_eq!(few[5..], theirs.map(Some));
+        let low = [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 9, 9, 10];
+        let high = [6, 7, 7, 8, 9, 9, 10, 11, 11, 12, 12, 13, 14, 14, 15, 16, 16, 17, 17, 18, 19, 19, 20, 20, 21];
+        let theirs: Vec<_> = low.into_iter().zip(high).map(Some).collect();
+        assert_eq!(few[5..], theirs);
         assert_eq!([40, 100].map(median_ranks), [Some((14, 27)), Some((40, 60))]);
         assert_eq!((least_for_interval(), least_count()), (6, 4));
     }

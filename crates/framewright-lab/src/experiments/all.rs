@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::band::Bands;
 use super::experiment::{Ask, Experiment, Made};
 use crate::reproduce::fitted;
-use crate::reproduce::headline::{Headline, Row, Verdict};
+use crate::reproduce::headline::{Headline, HeadlineRow, Verdict};
 use crate::reproduce::runs::Change;
-use crate::reproduce::text::{Wrapped, wrapped};
+use crate::reproduce::show::broken;
 use crate::reproduce::variation::FACTORS;
 use crate::sim::pool;
 
@@ -71,7 +71,7 @@ impl All {
         self.experiments.iter().all(Headline::holds)
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Row> {
+    fn headline_rows(&self) -> impl Iterator<Item = &HeadlineRow> {
         self.experiments.iter().flat_map(|headline| &headline.rows)
     }
 
@@ -84,8 +84,8 @@ impl All {
     pub fn tally(&self) -> String {
         use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand, SameWay};
         let all = [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand];
-        let published = self.rows().filter(|row| row.published.is_some()).count();
-        let count = |verdict| self.rows().filter(|row| row.verdict == verdict).count();
+        let published = self.headline_rows().filter(|row| row.published.is_some()).count();
+        let count = |verdict| self.headline_rows().filter(|row| row.verdict == verdict).count();
         let told = all.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count != 0);
         let told: Vec<String> = told.map(|(count, verdict)| format!("{} {count}", verdict.words())).collect();
         format!("Of {published} published figures: {}", told.join(", "))
@@ -93,7 +93,7 @@ impl All {
 
     /// What bands and verdicts mean.
     pub fn legend(&self) -> String {
-        let has = |verdict| self.rows().any(|row| row.verdict == verdict);
+        let has = |verdict| self.headline_rows().any(|row| row.verdict == verdict);
         let holds = "in band: the band, of other seeds, holds it";
         let parts = [
             (true, "as published: as near as docs/reproduce.md asks"),
@@ -113,7 +113,7 @@ fn was_recorded(seed: u64) -> bool {
 }
 
 /// A band in words; none is nothing.
-pub fn band(row: &Row) -> String {
+pub fn band(row: &HeadlineRow) -> String {
     row.band.map_or(String::new(), |band| {
         let sign = |value: f64| if row.unit == "%" { format!("{value:+.1}") } else { format!("{value:.1}") };
         format!("{} … {}", sign(band.0[0]), sign(band.0[1]))
@@ -125,7 +125,6 @@ impl fmt::Display for All {
         let quick = if self.quick { ", a quick look" } else { "" };
         writeln!(f, "Five published experiments on the simulated machine{quick}, seed {}", self.seed)?;
         let mut table = Table::new("<>>><");
-        let told = |text: &str, indent| Wrapped(text, indent).to_string().trim_end().to_owned();
         table.row(cells!["{:<41}" = "", "{:>14}" = "published", "{:>14}" = "ours", "{:>16}" = "band", "  verdict"]);
         for headline in &self.experiments {
             table.text(format!("{}: {}", headline.experiment, headline.what));
@@ -140,16 +139,14 @@ impl fmt::Display for All {
                     "  {verdict}"
                 ]);
             }
-            table.text(told(&format!("    {}", headline.ours), 4));
+            table.text(broken(&format!("    {}", headline.ours), 4).trim_end());
             if !headline.fails.is_empty() {
                 let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
-                table.text(told(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4));
+                table.text(broken(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4).trim_end());
             }
         }
-        write!(f, "{table}")?;
-        writeln!(f, "\n{}", self.tally())?;
-        wrapped(f, &self.legend(), 2)?;
-        if self.holds() { Ok(()) } else { wrapped(f, LEFT, 2) }
+        write!(f, "{table}\n{}\n{}", self.tally(), broken(&self.legend(), 2))?;
+        if self.holds() { Ok(()) } else { f.write_str(&broken(LEFT, 2)) }
     }
 }
 

@@ -4,8 +4,8 @@
 //! project (`data/reproduced/quick.toml`): the least and the most that each figure becomes with several seeds, and with
 //! each of the machine's fitted numbers a tenth smaller and larger. A figure that lies outside now means that the
 //! allocator or the model has changed what comes out by more than chance or a tenth of such a number does; then either
-//! the change is wrong, or the bands are recorded anew (`framewright reproduce all --quick --bands FILE`) and the
-//! change says so.
+//! the change is wrong, or the bands are recorded again (`framewright reproduce all --quick --bands FILE`) and
+//! the change says so.
 
 use std::collections::BTreeMap;
 
@@ -91,14 +91,14 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::headline::{Gain, Row};
+    use crate::reproduce::headline::{Gain, HeadlineRow};
 
     #[test]
     fn a_band_holds_what_it_was_widened_for() {
         let headline = |ours| Headline {
             experiment: "zone-lock",
             what: String::new(),
-            rows: vec![Row::new("patch7", "%", [-73.3, ours], false, true)],
+            rows: vec![HeadlineRow::new("patch7", "%", [-73.3, ours], false, true)],
             gain: Gain::default(),
             ours: String::new(),
             fails: Vec::new(),
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(bands.of("zone-lock", "patch7"), Some(Band([-72.4, -70.0])));
         assert_eq!(bands.of("zone-lock", "patch8"), None);
         assert!(bands.unmatched(&headline(-72.0)).is_empty());
-        let other = Headline { rows: vec![Row::of_default("default", "%", 1.0)], ..headline(-72.0) };
+        let other = Headline { rows: vec![HeadlineRow::of_default("default", "%", 1.0)], ..headline(-72.0) };
         assert_eq!(bands.unmatched(&other), ["default", "patch7"]);
         let file = bands.to_file().unwrap();
         assert_eq!(toml::from_str::<Bands>(&file).unwrap(), bands);

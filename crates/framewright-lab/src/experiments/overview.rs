@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::all::{All, band};
 use crate::html::environment;
-use crate::reproduce::headline::{Headline, Row};
+use crate::reproduce::headline::{Headline, HeadlineRow};
 
 /// Width of a figure's picture, in units of its own.
 const WIDTH: f64 = 240.0;
@@ -15,16 +15,16 @@ const MARGIN: f64 = 8.0;
 
 /// All that the template names.
 #[derive(Serialize)]
-struct Content<'a> {
+struct OverviewContext<'a> {
     all: &'a All,
     tally: String,
     legend: String,
-    experiments: Vec<Section<'a>>,
+    experiments: Vec<ExperimentSection<'a>>,
 }
 
 /// An experiment.
 #[derive(Serialize)]
-struct Section<'a> {
+struct ExperimentSection<'a> {
     headline: &'a Headline,
     lines: Vec<Line<'a>>,
 }
@@ -32,7 +32,7 @@ struct Section<'a> {
 /// A figure in words, and in places of the picture.
 #[derive(Serialize)]
 struct Line<'a> {
-    row: &'a Row,
+    row: &'a HeadlineRow,
     published: String,
     ours: String,
     band: String,
@@ -59,24 +59,26 @@ pub fn beside_overview(page: &str) -> String {
 /// # Errors
 /// The template does not fit the data, which is a mistake in this crate.
 pub fn overview_page(all: &All) -> Result<String, minijinja::Error> {
-    let content = Content {
+    let content = OverviewContext {
         all,
         tally: all.tally(),
         legend: all.legend(),
-        experiments: all.experiments.iter().map(Section::of).collect(),
+        experiments: all.experiments.iter().map(ExperimentSection::of).collect(),
     };
     environment()?.get_template("overview.html")?.render(Serde(content))
 }
 
-impl<'a> Section<'a> {
+impl<'a> ExperimentSection<'a> {
     fn of(headline: &'a Headline) -> Self {
-        let line = |row: &'a Row| Line::of(row, Scale::of(headline.rows.iter().filter(|other| other.unit == row.unit)));
+        let line = |row: &'a HeadlineRow| {
+            Line::of(row, PictureScale::of(headline.rows.iter().filter(|other| other.unit == row.unit)))
+        };
         Self { headline, lines: headline.rows.iter().map(line).collect() }
     }
 }
 
 impl<'a> Line<'a> {
-    fn of(row: &'a Row, scale: Scale) -> Self {
+    fn of(row: &'a HeadlineRow, scale: PictureScale) -> Self {
         Self {
             row,
             published: row.told(row.published),
@@ -94,10 +96,10 @@ impl<'a> Line<'a> {
 
 /// The least and the most that figures of one unit are, zero among them.
 #[derive(Clone, Copy)]
-struct Scale([f64; 2]);
+struct PictureScale([f64; 2]);
 
-impl Scale {
-    fn of<'r>(rows: impl Iterator<Item = &'r Row>) -> Self {
+impl PictureScale {
+    fn of<'r>(rows: impl Iterator<Item = &'r HeadlineRow>) -> Self {
         let all = rows.flat_map(|row| {
             [Some(row.ours), row.published].into_iter().flatten().chain(row.band.into_iter().flat_map(|band| band.0))
         });

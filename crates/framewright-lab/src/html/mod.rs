@@ -23,7 +23,7 @@ use framewright_table::figures;
 use plot::{Axis, Plot, Series};
 
 /// What a page shows.
-pub struct Page<'a> {
+pub struct RunsPage<'a> {
     /// The command that makes this page.
     pub command: &'a str,
     /// Runs of one workload on one machine.
@@ -36,7 +36,7 @@ pub struct Page<'a> {
 
 /// A run with what its tables need beyond the report.
 #[derive(Serialize)]
-pub(crate) struct Section<'a> {
+pub(crate) struct RunSection<'a> {
     report: &'a Report,
     anchor: String,
     waiting: f64,
@@ -49,12 +49,12 @@ pub(crate) struct Section<'a> {
 
 /// All that the template names.
 #[derive(Serialize)]
-struct Content<'a> {
+struct RunsContext<'a> {
     command: &'a str,
     first: Option<&'a Report>,
     plots: Vec<Plot>,
     groups: Vec<Group<'a>>,
-    parameters: Vec<Row<'a>>,
+    parameters: Vec<ParameterRow<'a>>,
     sensitivities: Vec<Moved<'a>>,
 }
 
@@ -70,12 +70,12 @@ struct Moved<'a> {
 #[derive(Serialize)]
 struct Group<'a> {
     mechanisms: &'a str,
-    runs: Vec<Section<'a>>,
+    runs: Vec<RunSection<'a>>,
 }
 
 /// A number of the machine model, in words.
 #[derive(Serialize)]
-pub(crate) struct Row<'a> {
+pub(crate) struct ParameterRow<'a> {
     name: &'a str,
     value: String,
     kind: &'static str,
@@ -87,7 +87,7 @@ const SHOWN: (usize, usize) = (8, 20);
 /// Lines and fields that cost less than this many percent of all are not shown.
 const SMALL: f64 = 0.1;
 
-impl Page<'_> {
+impl RunsPage<'_> {
     /// The page.
     ///
     /// # Errors
@@ -95,12 +95,12 @@ impl Page<'_> {
     pub fn render(&self) -> Result<String, minijinja::Error> {
         let environment = environment()?;
         let groups = by_mechanisms(self.runs);
-        let content = Content {
+        let content = RunsContext {
             command: self.command,
             first: self.runs.first(),
             plots: if self.runs.len() > 1 { plots(&groups) } else { Vec::new() },
             groups: groups.iter().enumerate().map(|(i, group)| Group::of(i, group, &groups)).collect(),
-            parameters: self.parameters.iter().map(|parameter| Row::of(parameter)).collect(),
+            parameters: self.parameters.iter().map(|parameter| ParameterRow::of(parameter)).collect(),
             sensitivities: self.sensitivities.iter().map(Moved::of).collect(),
         };
         environment.get_template("page.html")?.render(Serde(content))
@@ -145,17 +145,17 @@ fn capitalized(text: String) -> String {
 
 impl<'a> Group<'a> {
     fn of(number: usize, (mechanisms, runs): &(&'a str, Vec<&'a Report>), all: &[(&'a str, Vec<&'a Report>)]) -> Self {
-        let section = |report: &&'a Report| Section {
+        let section = |report: &&'a Report| RunSection {
             anchor: format!("run-{}-{}", number + 1, report.cpus),
             scaling: scaling(runs, report),
             change: against_first(all, report),
-            ..Section::of(report)
+            ..RunSection::of(report)
         };
         Self { mechanisms, runs: runs.iter().map(section).collect() }
     }
 }
 
-impl<'a> Section<'a> {
+impl<'a> RunSection<'a> {
     /// A run by itself.
     pub(crate) fn of(report: &'a Report) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl<'a> Moved<'a> {
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> ParameterRow<'a> {
     /// A number in words.
     pub(crate) fn of(parameter: &'a Parameter) -> Self {
         let amount = |value: f64, unit: Unit| {

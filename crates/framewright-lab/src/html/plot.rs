@@ -68,7 +68,7 @@ fn cpus(number: f64) -> String {
 }
 
 impl Axis {
-    /// So many a second.
+    /// Returns an axis of rates per second.
     pub(crate) fn rate(of: &str) -> Self {
         Self {
             unit: format!("{of} per second"),

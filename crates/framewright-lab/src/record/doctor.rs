@@ -174,21 +174,11 @@ pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
         let remedy = "needs Linux 3.17 or later";
         add("clock mono", or_missing(found.mono_clock), there(found.mono_clock), remedy);
         for (event, &is_there) in EVENTS.iter().zip(events) {
-            let verdict = match (is_there, event.without) {
-                (true, _) => CheckVerdict::Ok,
-                (false, "") => CheckVerdict::Missing,
-                (false, _) => CheckVerdict::Without,
-            };
-            let lost = if is_there { "there".to_owned() } else { lost("not in this kernel", event.without) };
-            add(&event.name.replace('/', ":"), verdict, lost, "needs a kernel with CONFIG_EVENT_TRACING=y");
+            let (verdict, told) = judged(is_there, "there", "not in this kernel", event.without);
+            add(&event.name.replace('/', ":"), verdict, told, "needs a kernel with CONFIG_EVENT_TRACING=y");
         }
-        let verdict = if found.no_probe.is_empty() { CheckVerdict::Ok } else { CheckVerdict::Without };
-        let probe = if found.no_probe.is_empty() {
-            "there".to_owned()
-        } else {
-            lost(found.no_probe, "page moves are not recorded")
-        };
-        add("kprobes", verdict, probe, "needs x86-64 and a kernel with CONFIG_KPROBE_EVENTS=y");
+        let (verdict, told) = judged(found.no_probe.is_empty(), "there", found.no_probe, "page moves are not recorded");
+        add("kprobes", verdict, told, "needs x86-64 and a kernel with CONFIG_KPROBE_EVENTS=y");
     } else if found.tracefs.is_some() {
         // A kernel that is locked down shows an empty folder.
         let remedy = if found.may_administer { TRACING } else { ROOT_ALONE };
@@ -202,19 +192,13 @@ pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
 /// The files of the state.
 fn state(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str)) {
     for (path, without) in STATE {
-        let readable = found.readable.contains(&path);
-        let verdict = match (readable, without) {
-            (true, _) => CheckVerdict::Ok,
-            (false, "") => CheckVerdict::Missing,
-            (false, _) => CheckVerdict::Without,
-        };
-        let what = if readable { "readable".to_owned() } else { lost("not readable", without) };
+        let (verdict, told) = judged(found.readable.contains(&path), "readable", "not readable", without);
         let remedy = match path {
             _ if !found.may_administer => ROOT_ALONE,
             "/proc/kpageflags" => "needs a kernel with CONFIG_PROC_PAGE_MONITOR=y",
             _ => "is /proc mounted?",
         };
-        add(path, verdict, what, remedy);
+        add(path, verdict, told, remedy);
     }
 }
 
@@ -242,8 +226,14 @@ fn there(is_there: bool) -> String {
     if is_there { "there" } else { "not there" }.to_owned()
 }
 
-fn lost(why: &str, without: &str) -> String {
-    if without.is_empty() { why.to_owned() } else { format!("{why}: {without}") }
+/// The verdict on something, and how it is: `there`, or `why` it is not and what a recording is then without, if it can
+/// be without it.
+fn judged(is_there: bool, there: &str, why: &str, without: &str) -> (CheckVerdict, String) {
+    match (is_there, without) {
+        (true, _) => (CheckVerdict::Ok, there.to_owned()),
+        (false, "") => (CheckVerdict::Missing, why.to_owned()),
+        (false, _) => (CheckVerdict::Without, format!("{why}: {without}")),
+    }
 }
 
 /// All checks, and what follows from them.

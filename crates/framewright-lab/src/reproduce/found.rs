@@ -10,13 +10,11 @@ use minijinja::value::Serde;
 use serde::{Serialize, Serializer};
 
 use super::check::Check;
-use super::fitted::Fitted;
-use super::head::Head;
+use super::fitted::{self, Fitted};
 use super::headline::Headline;
-use super::show::Show;
-use super::text::Wrapped;
+use super::show::{Show, broken};
 use super::variation::Varied;
-use crate::html::{Row, Section, environment};
+use crate::html::{ParameterRow, RunSection, environment};
 
 /// Values by name, in an order of their own: a part of the JSON.
 #[derive(Default)]
@@ -45,9 +43,30 @@ macro_rules! object {
 }
 pub(crate) use object;
 
+/// Version of the JSON.
+pub const SCHEMA: &str = "framewright-reproduce/1";
+
+/// What the JSON begins with: which experiment it is, and how it is made again.
+#[derive(Serialize)]
+pub(super) struct Head {
+    schema: &'static str,
+    /// Name of the experiment, and of the table that machines' numbers are fitted to.
+    experiment: &'static str,
+    /// The command that prints it.
+    command: String,
+    /// What was published.
+    title: String,
+    /// Where.
+    source: String,
+    /// The machine.
+    pub(super) model: String,
+    /// Seed of all that is random.
+    pub(super) seed: u64,
+}
+
 /// What came of an experiment.
 #[derive(Serialize)]
-pub struct Found {
+pub struct Reproduction {
     #[serde(flatten)]
     pub(super) head: Head,
     /// The rest of the JSON.
@@ -67,12 +86,21 @@ pub struct Found {
     pub headline: Headline,
 }
 
-impl Found {
-    /// Nothing yet, of an experiment whose head this is.
-    pub fn new(head: Head, fitted: Vec<Fitted>, varied: Option<&Varied>) -> Self {
-        let (experiment, varied) = (head.experiment, varied.cloned());
+impl Reproduction {
+    /// Nothing yet, of an experiment whose name and command are given, and the title and source of what was published.
+    /// Fitted are the machine's numbers that say so, and those that are `restated`.
+    pub(super) fn new(
+        (experiment, command): (&'static str, &str),
+        [title, source]: [&str; 2],
+        (machine, seed): (&Spec, u64),
+        restated: &[(&str, &str)],
+        varied: Option<&Varied>,
+    ) -> Self {
+        let (schema, varied) = (SCHEMA, varied.cloned());
+        let fitted = fitted::to(experiment, machine).into_iter().chain(fitted::restated(restated)).collect();
+        let [command, title, source, model] = [command, title, source, &machine.name].map(str::to_owned);
         Self {
-            head,
+            head: Head { schema, experiment, command, title, source, model, seed },
             json: Object::default(),
             fitted,
             varied,
@@ -92,8 +120,7 @@ impl Found {
     /// For a terminal of 100 columns.
     pub fn text(&self) -> String {
         let Self { head, checks, show: Show { title, ours, text, tallies_checks, .. }, .. } = self;
-        let sides =
-            [format!("theirs: {}", head.title), format!("ours: {ours}")].map(|side| Wrapped(&side, 2).to_string());
+        let sides = [format!("theirs: {}", head.title), format!("ours: {ours}")].map(|side| broken(&side, 2));
         let mut all = format!("{}: {title}\n{}{text}{}", head.experiment, sides.concat(), in_lines(checks));
         if *tallies_checks {
             all += &tally(checks);
@@ -105,14 +132,17 @@ impl Found {
     ///
     /// # Errors
     /// The template does not fit the data, which is a mistake in this crate.
-    pub fn page(&self, machines: &[&Spec]) -> Result<String, minijinja::Error> {
+    pub fn page(&self, machines: &[Spec]) -> Result<String, minijinja::Error> {
         let Self { head, fitted, varied, checks, show, .. } = self;
-        let page = Page {
+        let page = ReproductionContext {
             found: Evidence { head, fitted, varied: varied.as_ref() },
             show,
             checks: checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
-            runs: show.runs.iter().map(|(name, report)| (name.as_str(), Section::of(report))).collect(),
-            machines: machines.iter().map(|spec| (&*spec.name, spec.parameters().map(Row::of).collect())).collect(),
+            runs: show.runs.iter().map(|(name, report)| (name.as_str(), RunSection::of(report))).collect(),
+            machines: machines
+                .iter()
+                .map(|spec| (&*spec.name, spec.parameters().map(ParameterRow::of).collect()))
+                .collect(),
         };
         environment()?.get_template("reproduction.html")?.render(Serde(page))
     }
@@ -120,12 +150,12 @@ impl Found {
 
 /// All that the template names.
 #[derive(Serialize)]
-struct Page<'a> {
+struct ReproductionContext<'a> {
     found: Evidence<'a>,
     show: &'a Show,
     checks: Vec<(&'a Check, String)>,
-    runs: Vec<(&'a str, Section<'a>)>,
-    machines: Vec<(&'a str, Vec<Row<'a>>)>,
+    runs: Vec<(&'a str, RunSection<'a>)>,
+    machines: Vec<(&'a str, Vec<ParameterRow<'a>>)>,
 }
 
 #[derive(Serialize)]
@@ -138,7 +168,7 @@ struct Evidence<'a> {
 
 /// What had to hold, in lines.
 fn in_lines(checks: &[Check]) -> String {
-    let lines: String = checks.iter().map(|check| Wrapped(&format!("  {check}"), 10).to_string()).collect();
+    let lines: String = checks.iter().map(|check| broken(&format!("  {check}"), 10)).collect();
     format!("\nChecks\n{lines}")
 }
 

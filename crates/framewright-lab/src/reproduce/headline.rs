@@ -14,7 +14,7 @@ pub struct Headline {
     /// What the figures are of.
     pub what: String,
     /// They; the last is of our own mechanisms, which nobody published.
-    pub rows: Vec<Row>,
+    pub rows: Vec<HeadlineRow>,
     /// What our own mechanisms change, in short: the first kernel's figure, and theirs.
     pub gain: Gain,
     /// Why, and at what price, in a sentence.
@@ -34,7 +34,7 @@ pub struct Gain {
 
 /// A figure.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Row {
+pub struct HeadlineRow {
     /// What it is of.
     pub name: String,
     /// Its unit; `%` is a change.
@@ -95,7 +95,7 @@ impl Verdict {
     }
 }
 
-impl Row {
+impl HeadlineRow {
     /// Theirs and ours, whether it is fitted, and whether ours is near enough.
     pub fn new(name: &str, unit: &'static str, [published, ours]: [f64; 2], fitted: bool, near: bool) -> Self {
         let verdict = match (fitted, near) {
@@ -120,14 +120,14 @@ impl Row {
 }
 
 impl Headline {
-    /// Adds a figure: see [`Row::new`].
+    /// Adds a figure: see [`HeadlineRow::new`].
     pub(super) fn row(&mut self, name: &str, unit: &'static str, both: [f64; 2], fitted: bool, near: bool) {
-        self.rows.push(Row::new(name, unit, both, fitted, near));
+        self.rows.push(HeadlineRow::new(name, unit, both, fitted, near));
     }
 
     /// Adds a figure of our own mechanisms.
     pub(super) fn row_of_default(&mut self, name: &str, unit: &'static str, ours: f64) {
-        self.rows.push(Row::of_default(name, unit, ours));
+        self.rows.push(HeadlineRow::of_default(name, unit, ours));
     }
 
     /// Says what the figures are of, what our own mechanisms change, and why, and at what price.

@@ -9,9 +9,9 @@
 //! # What the rows say
 //!
 //! Above a few thousand the threshold does not matter any more. What is left there is the time of the instructions of
-//! one kernel or the other, which is not ours: those four rows are *restated*, by the numbers of `RESTATED`, and flagged.
-//! The model predicts how much dearer it gets when the zone is told more often: nobody waits for the counters, but all
-//! CPUs read the number of free CMA frames beside them.
+//! one kernel or the other, which is not ours: those four rows are *restated*, by the numbers of `RESTATED`, and
+//! flagged. The model predicts how much dearer it gets when the zone is told more often: nobody waits for the counters,
+//! but all CPUs read the number of free CMA frames beside them.
 
 use anyhow::{Context, ensure};
 use framewright::Mechanisms;
@@ -22,11 +22,10 @@ use framewright_sim::workload::{Job, PageBench03, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Standing, order, points, seen};
-use super::fitted::{self, Fitted, is_row, list};
-use super::found::{Found, object};
-use super::head::Head;
+use super::fitted::{self, is_row, list};
+use super::found::{Head, Reproduction, object};
 use super::plan::{self, Figures, Outcomes, Runs, Set, TABLE};
-use super::published::{built_in, is_amount, names_differ};
+use super::published::{Published, is_amount, names_differ};
 use super::runs::{self, Change, LISTS, Run, clock};
 use super::show::{Grid, Place, band, cell, either, named, on_page};
 use super::variation::Round;
@@ -35,8 +34,6 @@ use framewright_table::figures::{change_percent, grouped, share};
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "numa-stats";
-/// The published table.
-const FILE: &str = include_str!("../../../../data/published/numa-stats.toml");
 /// The row without counters.
 const DISABLED: &str = "disabled";
 /// The system default, and a kernel with all patches: the rows whose throughput the gain is of.
@@ -83,7 +80,7 @@ const PAIR: u32 = 400;
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct NumaStatsTable {
     title: String,
     source: String,
     #[serde(rename = "workload")]
@@ -92,42 +89,37 @@ pub struct Published {
     pub cpus: usize,
     /// Thresholds, from the smallest.
     #[serde(rename = "row")]
-    pub rows: Vec<Theirs>,
+    pub rows: Vec<ThresholdRow>,
 }
 
 /// A threshold.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Theirs {
+pub struct ThresholdRow {
     /// Events that a CPU keeps at most, or `disabled`.
     pub threshold: String,
     /// What was measured.
     #[serde(flatten)]
-    pub figures: Pair,
+    pub figures: PairCost,
 }
 
 /// What an allocation and its free take.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Pair {
+pub struct PairCost {
     /// Cycles of one.
     pub cycles: f64,
     /// How many all CPUs do in a second.
     pub throughput: f64,
 }
 
-impl Published {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("numa-stats.toml", FILE, Self::check)
-    }
+impl Published for NumaStatsTable {
+    const FILE: &'static str = "numa-stats.toml";
+    const TEXT: &'static str = include_str!("../../../../data/published/numa-stats.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         ensure!(self.cpus != 0, "there is no CPU");
-        names_differ(self.rows.iter().map(|row| row.threshold.as_str()))?;
-        for Theirs { threshold, figures } in &self.rows {
+        names_differ(self.rows.iter().map(|row| &row.threshold))?;
+        for ThresholdRow { threshold, figures } in &self.rows {
             mechanisms(threshold).with_context(|| format!("row {threshold}: no threshold"))?;
             is_amount(&format!("row {threshold}: cycles"), figures.cycles)?;
             is_amount(&format!("row {threshold}: throughput"), figures.throughput)?;
@@ -146,7 +138,7 @@ fn mechanisms(threshold: &str) -> Option<Mechanisms> {
 
 /// How long runs are.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Lengths {
+pub struct NumaStatsLengths {
     /// Cycles of the window, at least.
     window: u32,
     /// The window of a large threshold, in times that a CPU takes to tell the zone once.
@@ -157,7 +149,7 @@ pub struct Lengths {
     varied: bool,
 }
 
-impl Lengths {
+impl NumaStatsLengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self = Self { window: 1_000_000, periods: 1.0, spread: u32::MAX, varied: true };
     /// A first look. Where a CPU counts tens of thousands of events before it tells the zone, what telling costs is
@@ -172,33 +164,38 @@ impl Lengths {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct NumaStatsPlan<'a> {
     machine: &'a Spec,
     /// The machine at the pace of that kernel.
     paced: Spec,
-    published: &'a Published,
+    published: &'a NumaStatsTable,
     seed: u64,
-    lengths: Lengths,
+    lengths: NumaStatsLengths,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> NumaStatsPlan<'a> {
     /// The table's runs on a machine, and those beside it.
     ///
     /// # Errors
     /// The machine has no pace.
-    pub fn new(machine: &'a Spec, published: &'a Published, seed: u64, lengths: Lengths) -> anyhow::Result<Self> {
+    pub fn new(
+        machine: &'a Spec,
+        published: &'a NumaStatsTable,
+        seed: u64,
+        lengths: NumaStatsLengths,
+    ) -> anyhow::Result<Self> {
         Ok(Self { machine, paced: machine.scaled(PACE.0, PACE.1)?, published, seed, lengths })
     }
 
-    fn table<'p>(&self, lengths: Lengths, change: Change<'p>) -> anyhow::Result<Vec<Run<'p>>> {
-        let of = |row: &Theirs| {
+    fn table<'p>(&self, lengths: NumaStatsLengths, change: Change<'p>) -> anyhow::Result<Vec<Run<'p>>> {
+        let of = |row: &ThresholdRow| {
             let mechanisms = mechanisms(&row.threshold).with_context(|| format!("row {}", row.threshold))?;
             Ok(self.job(&row.threshold, mechanisms, lengths, change))
         };
         self.published.rows.iter().map(of).collect()
     }
 
-    fn job<'p>(&self, name: &str, mechanisms: Mechanisms, lengths: Lengths, change: Change<'p>) -> Run<'p> {
+    fn job<'p>(&self, name: &str, mechanisms: Mechanisms, lengths: NumaStatsLengths, change: Change<'p>) -> Run<'p> {
         let period = period(&mechanisms);
         let spread = (period * PAIR).min(lengths.spread);
         let work = match mechanisms.numa_stat {
@@ -217,12 +214,12 @@ impl<'a> Plan<'a> {
         Run { name: name.to_owned(), job, change, weight }
     }
 
-    fn pair(&self, report: &Report) -> Pair {
-        Pair { cycles: runs::cycles(self.machine, report), throughput: report.per_second }
+    fn pair(&self, report: &Report) -> PairCost {
+        PairCost { cycles: runs::cycles(self.machine, report), throughput: report.per_second }
     }
 }
 
-impl plan::Plan for Plan<'_> {
+impl plan::Plan for NumaStatsPlan<'_> {
     const CHOSEN: usize = 6;
 
     fn machine(&self) -> &Spec {
@@ -237,12 +234,12 @@ impl plan::Plan for Plan<'_> {
         ])
     }
 
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         if !self.lengths.varied {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let all = self.table(Lengths::VARIED[round as usize], change)?.into_iter();
-        Ok(Some(all.filter(|run| is_varied(&run.name)).collect()))
+        let all = self.table(NumaStatsLengths::VARIED[round as usize], change)?.into_iter();
+        Ok(all.filter(|run| is_varied(&run.name)).collect())
     }
 
     /// Cycles of the rows that are varied.
@@ -275,12 +272,11 @@ fn period(mechanisms: &Mechanisms) -> u32 {
 ///
 /// # Errors
 /// A run is missing.
-pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> anyhow::Result<Found> {
-    let Published { title, source, cpus, .. } = plan.published;
+pub fn found(plan: &NumaStatsPlan<'_>, runs: &Runs, command: &str) -> anyhow::Result<Reproduction> {
+    let NumaStatsTable { title, source, cpus, .. } = plan.published;
     let of_machine = fitted::to(NAME, plan.machine);
-    let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
-    let head = Head::new(NAME, command, [title, source], (plan.machine, plan.seed));
-    let mut found = Found::new(head, all, runs.varied());
+    let mut found =
+        Reproduction::new((NAME, command), [title, source], (plan.machine, plan.seed), &RESTATED, runs.varied());
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("an allocation and its free on {cpus} CPUs of {model}, seed {seed}"),
@@ -314,22 +310,26 @@ pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> anyhow::Result<Foun
 }
 
 /// A threshold, theirs and ours.
-struct Row<'a> {
+struct ThresholdComparison<'a> {
     name: &'a str,
-    theirs: Pair,
-    ours: Pair,
+    theirs: PairCost,
+    ours: PairCost,
     /// None of a row that predicts nothing.
     standing: Option<Standing>,
 }
 
-impl Row<'_> {
+impl ThresholdComparison<'_> {
     /// By how much its cycles are off, in percent.
     fn off(&self) -> f64 {
         change_percent(self.theirs.cycles, self.ours.cycles)
     }
 }
 
-fn rows<'a>(plan: &Plan<'a>, runs: &Runs, found: &mut Found) -> anyhow::Result<Vec<Row<'a>>> {
+fn rows<'a>(
+    plan: &NumaStatsPlan<'a>,
+    runs: &Runs,
+    found: &mut Reproduction,
+) -> anyhow::Result<Vec<ThresholdComparison<'a>>> {
     let heads = "Threshold|Cycles:theirs;ours;band|A second, all CPUs:theirs;ours";
     let mut table = Grid::new("<10|>18 theirs: cycles|>11 ours |>11 band|>19 theirs: a second|>15 ours").page(
         "The table",
@@ -337,10 +337,10 @@ fn rows<'a>(plan: &Plan<'a>, runs: &Runs, found: &mut Found) -> anyhow::Result<V
         heads,
     );
     let (mut rows, mut json) = (Vec::new(), Vec::new());
-    for Theirs { threshold, figures: theirs } in &plan.published.rows {
+    for ThresholdRow { threshold, figures: theirs } in &plan.published.rows {
         let report = runs.report(TABLE, threshold).context("a run is missing")?;
         let (ours, fitted, moved) = (plan.pair(report), is_row(&found.fitted, threshold), runs.band(threshold));
-        let mut row = Row { name: threshold, theirs: *theirs, ours, standing: None };
+        let mut row = ThresholdComparison { name: threshold, theirs: *theirs, ours, standing: None };
         row.standing = (!fitted).then(|| Standing::of(0.0, row.off(), CYCLES, None));
         table.row(vec![
             named(threshold, fitted),
@@ -373,8 +373,8 @@ fn rows<'a>(plan: &Plan<'a>, runs: &Runs, found: &mut Found) -> anyhow::Result<V
 }
 
 /// What all patches gain, in percent of throughput: whether that is near enough, and in words.
-fn gain(rows: &[Row<'_>], found: &mut Found) -> (bool, String) {
-    let gain = |pair: fn(&Row<'_>) -> Pair| {
+fn gain(rows: &[ThresholdComparison<'_>], found: &mut Reproduction) -> (bool, String) {
+    let gain = |pair: fn(&ThresholdComparison<'_>) -> PairCost| {
         let of = |name: &str| rows.iter().find(|row| row.name == name).map_or(f64::NAN, |row| pair(row).throughput);
         change_percent(of(PATCHES[0]), of(PATCHES[1]))
     };
@@ -386,7 +386,7 @@ fn gain(rows: &[Row<'_>], found: &mut Found) -> (bool, String) {
 }
 
 /// What the table does not have; the cycles of [`OURS`].
-fn beside(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> [Option<f64>; 2] {
+fn beside(plan: &NumaStatsPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [Option<f64>; 2] {
     let mut table = Grid::new("<72 Not in the table|>6 cycles").page(
         "Not in the table",
         "Other counters",
@@ -413,7 +413,7 @@ fn beside(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> [Option<f64>; 2] {
     OURS.map(|name| cycles.iter().find(|(known, _)| *known == name).map(|(_, cycles)| *cycles))
 }
 
-fn headline(cpus: usize, rows: &[Row<'_>], ours: [Option<f64>; 2], found: &mut Found) {
+fn headline(cpus: usize, rows: &[ThresholdComparison<'_>], ours: [Option<f64>; 2], found: &mut Reproduction) {
     let [ours, without] = ours.map(|cycles| cycles.unwrap_or(f64::NAN));
     let [first, least] = [rows.first(), rows.last()];
     let first = first.map_or(f64::NAN, |row| row.ours.cycles);
@@ -431,8 +431,8 @@ fn headline(cpus: usize, rows: &[Row<'_>], ours: [Option<f64>; 2], found: &mut F
 
 /// How long runs of both rounds of variation are, in words: a small threshold's window, and a large one's.
 fn rounds() -> [String; 2] {
-    let full = Lengths::FULL;
-    Lengths::VARIED.map(|Lengths { window, periods, .. }| {
+    let full = NumaStatsLengths::FULL;
+    NumaStatsLengths::VARIED.map(|NumaStatsLengths { window, periods, .. }| {
         let small = share(f64::from(window), f64::from(full.window));
         let large = share(periods, full.periods);
         format!("{small:.0} % of the table's window, {large:.0} % of a large threshold's")
@@ -440,9 +440,10 @@ fn rounds() -> [String; 2] {
 }
 
 /// Cycles over the threshold, which is shown by its number of bits.
-fn plot(rows: &[Row<'_>]) -> Plot {
-    let series = |name: &str, pair: fn(&Row<'_>) -> Pair| {
-        let point = |row: &Row<'_>| Some((row.name.parse::<f64>().ok()?.log2().round(), pair(row).cycles));
+fn plot(rows: &[ThresholdComparison<'_>]) -> Plot {
+    let series = |name: &str, pair: fn(&ThresholdComparison<'_>) -> PairCost| {
+        let point =
+            |row: &ThresholdComparison<'_>| Some((row.name.parse::<f64>().ok()?.log2().round(), pair(row).cycles));
         Series { name: name.to_owned(), points: rows.iter().filter_map(point).collect() }
     };
     let both = [series("theirs", |row| row.theirs), series("ours", |row| row.ours)];
@@ -456,9 +457,9 @@ mod tests {
 
     #[test]
     fn the_two_columns_are_one_measurement() {
-        let published = Published::built_in().unwrap();
+        let published = NumaStatsTable::built_in().unwrap();
         assert_eq!((published.rows.len(), published.cpus), (10, 88));
-        for Theirs { threshold, figures } in &published.rows {
+        for ThresholdRow { threshold, figures } in &published.rows {
             let clock = figures.cycles * figures.throughput / published.cpus as f64 / 1e9;
             assert!((clock - 2.19).abs() < 0.006, "{threshold}: {clock}");
         }
@@ -466,7 +467,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake::<NumaStatsTable>(from, to);
         assert_eq!(wrong("\"64\"", "\"32\""), "row 32 is there twice");
         assert_eq!(wrong("\"64\"", "\"65534\""), "row 65534: no threshold");
         assert_eq!(wrong("cycles = 640", "cycles = 0"), "row 64: cycles is 0");

@@ -2,20 +2,19 @@
 //!
 //! An experiment says in which order its tables, notes and plots come, and where on the page each stands; [`Show`]
 //! writes both forms as it is told. A [`Grid`] is a table of both: its columns for a terminal, its heads for a page,
-//! and rows of [`Cell`]s, which differ between the two only where they say so. What an experiment passes as a page's
+//! and rows of [`GridCell`]s, which differ between the two only where they say so. What an experiment passes as a page's
 //! caption, head or paragraph is HTML; cells are plain text and are escaped here.
 
 use std::fmt::{Display, Write as _};
 
 use framewright_sim::report::Report;
-use framewright_table::Table;
+use framewright_table::{Table, wrapped};
 use minijinja::value::Serde;
 use minijinja::{HtmlEscape, Value};
 use serde::Serialize;
 
 use super::check::Standing;
 use super::fitted::{self, Fitted};
-use super::text::Wrapped;
 use super::variation::{Band, Varied};
 use super::why;
 use crate::html::plot::Plot;
@@ -87,7 +86,7 @@ impl Show {
 
     /// A paragraph for a terminal alone, broken between words.
     pub fn note(&mut self, text: &str, indent: usize) {
-        let _ = write!(self.text, "{}", Wrapped(text, indent));
+        self.text += &broken(text, indent);
     }
 
     /// HTML, for a page alone.
@@ -144,6 +143,13 @@ impl Show {
         all.iter().for_each(|(name, why)| self.note(&format!("  {name}: {why}"), 4));
     }
 
+    /// The page's part of reasons: a heading, and all reasons so far.
+    pub fn whys(&mut self, heading: &str) {
+        self.at(Place::Details);
+        self.heading("Why");
+        self.reasons(heading);
+    }
+
     /// Says for a terminal which rows are no evidence, if there are such.
     pub fn fitted(&mut self, fitted: &[Fitted]) {
         if !fitted.is_empty() {
@@ -172,9 +178,9 @@ pub fn definitions<N: Display, R: Display>(all: impl IntoIterator<Item = (N, R)>
     format!("<dl class=\"why\">\n{}</dl>\n", all.into_iter().map(of).collect::<String>())
 }
 
-/// So many CPUs.
-pub fn cpus(number: usize) -> String {
-    if number == 1 { "1 CPU".to_owned() } else { format!("{number} CPUs") }
+/// Breaks a text between words for a terminal of 100 columns; indents the lines after the first.
+pub fn broken(text: &str, indent: usize) -> String {
+    wrapped(text, ' ', 100, indent)
 }
 
 /// `text` as HTML.
@@ -255,12 +261,12 @@ impl Grid {
     }
 
     /// A row; its first cell is its name.
-    pub fn row(&mut self, cells: Vec<Cell>) {
+    pub fn row(&mut self, cells: Vec<GridCell>) {
         self.row_of("", cells);
     }
 
     /// A row that belongs to the one above.
-    pub fn part(&mut self, cells: Vec<Cell>) {
+    pub fn part(&mut self, cells: Vec<GridCell>) {
         self.row_of(" class=\"field\"", cells);
     }
 
@@ -269,7 +275,7 @@ impl Grid {
         self.table.text(text);
     }
 
-    fn row_of(&mut self, class: &str, cells: Vec<Cell>) {
+    fn row_of(&mut self, class: &str, cells: Vec<GridCell>) {
         let texts = cells.iter().filter_map(|cell| cell.text.as_deref()).zip(&self.columns);
         let texts: Vec<String> = texts
             .map(
@@ -291,51 +297,51 @@ impl Grid {
 
 /// A cell, for a terminal, for a page or for both.
 #[derive(Clone, Default)]
-pub struct Cell {
+pub struct GridCell {
     text: Option<String>,
     page: Option<String>,
     attributes: String,
 }
 
 /// A cell that is the same in both forms.
-pub fn cell(value: impl Display) -> Cell {
+pub fn cell(value: impl Display) -> GridCell {
     let text = value.to_string();
-    Cell { page: Some(escaped(&text)), text: Some(text), attributes: String::new() }
+    GridCell { page: Some(escaped(&text)), text: Some(text), attributes: String::new() }
 }
 
 /// A cell that a terminal and a page write in different ways.
-pub fn either(text: impl Display, page: impl Display) -> Cell {
-    Cell { text: Some(text.to_string()), page: Some(escaped(page)), attributes: String::new() }
+pub fn either(text: impl Display, page: impl Display) -> GridCell {
+    GridCell { text: Some(text.to_string()), page: Some(escaped(page)), attributes: String::new() }
 }
 
 /// A cell for a terminal alone.
-pub fn in_text(text: impl Display) -> Cell {
-    Cell { text: Some(text.to_string()), ..Cell::default() }
+pub fn in_text(text: impl Display) -> GridCell {
+    GridCell { text: Some(text.to_string()), ..GridCell::default() }
 }
 
 /// A cell for a page alone.
-pub fn on_page(page: impl Display) -> Cell {
-    Cell { page: Some(escaped(page)), ..Cell::default() }
+pub fn on_page(page: impl Display) -> GridCell {
+    GridCell { page: Some(escaped(page)), ..GridCell::default() }
 }
 
 /// A band without a sign; none is nothing.
-pub fn band(band: Option<Band>) -> Cell {
+pub fn band(band: Option<Band>) -> GridCell {
     let of = |between| band.map_or(String::new(), |Band([least, most])| format!("{least:.0}{between}{most:.0}"));
     either(of(".."), of(" … "))
 }
 
 /// A row's name, marked if the row is no evidence.
-pub fn named(name: &str, is_fitted: bool) -> Cell {
+pub fn named(name: &str, is_fitted: bool) -> GridCell {
     let mark = if is_fitted { " *" } else { "" };
     let basis = if is_fitted { " <span class=\"basis fitted\">fitted</span>" } else { "" };
-    Cell {
+    GridCell {
         text: Some(format!("{name}{mark}")),
         page: Some(format!("{}{basis}", escaped(name))),
         attributes: String::new(),
     }
 }
 
-impl Cell {
+impl GridCell {
     /// With a mark for a terminal, and a colour on a page, that say how the figure stands.
     #[must_use]
     pub fn judged(mut self, standing: Option<Standing>) -> Self {
@@ -346,7 +352,7 @@ impl Cell {
     /// Judged by whether the figure is as it has to be.
     #[must_use]
     pub fn holds(self, holds: Option<bool>) -> Self {
-        self.judged(holds.map(|holds| if holds { Standing::Near } else { Standing::Off }))
+        self.judged(holds.map(Standing::of_bool))
     }
 
     /// With the text cut to `columns` columns.

@@ -7,7 +7,9 @@
 use std::fmt;
 
 use framewright_sim::report::{LineReport, LockReport, Report, Traffic};
-use framewright_table::figures::{count, duration, fitted, grouped, percent, plural, share, short, significant};
+use framewright_table::figures::{
+    count, counted, duration, fitted, grouped, percent, plural, share, short, significant,
+};
 use framewright_table::{Table, cells, wrapped};
 
 use super::cpu_time::CpuTime;
@@ -37,7 +39,7 @@ impl fmt::Display for RunText<'_> {
 
 fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { machine, workload, mechanisms, cpus, seed, schedule, .. } = report;
-    let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+    let cpus = counted(*cpus, "CPU");
     writeln!(f, "{workload} on {machine}, {cpus}, seed {seed}, {schedule} schedule")?;
     write!(f, "{}", wrapped(&format!("mechanisms {mechanisms}"), ',', WIDTH, 2))?;
     writeln!(
@@ -93,7 +95,7 @@ fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "\n{table}")?;
     match used.len().saturating_sub(SHOWN.0) {
         0 => Ok(()),
-        left => writeln!(f, "  {}", more(left, "lock")),
+        left => writeln!(f, "  and {} more", counted(left, "lock")),
     }
 }
 
@@ -151,7 +153,10 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     }
     let rest = whole - shown.iter().map(|line| cost(&line.total)).sum::<f64>();
     if hot.len() > shown.len() {
-        table.row(cells!["  {}" = more(hot.len() - shown.len(), "line"), "{}" = percent(share(rest, whole))]);
+        table.row(cells![
+            "  and {} more" = counted(hot.len() - shown.len(), "line"),
+            "{}" = percent(share(rest, whole))
+        ]);
     }
     write!(f, "\n{table}")
 }
@@ -185,9 +190,4 @@ fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     }
     row("  operations", table.columns.iter().map(|column| count(column.operations)).collect());
     write!(f, "\n{text}")
-}
-
-/// Says how many are left out.
-fn more(left: usize, what: &str) -> String {
-    if left == 1 { format!("and 1 {what} more") } else { format!("and {left} {what}s more") }
 }

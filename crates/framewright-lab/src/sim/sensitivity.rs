@@ -7,7 +7,7 @@
 use std::fmt;
 
 use framewright_sim::machine::Basis;
-use framewright_table::figures::{change, fitted, grouped};
+use framewright_table::figures::{change, counted, fitted, grouped};
 use framewright_table::{Table, cells};
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ impl Sensitivity {
 impl fmt::Display for Sensitivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { result, cpus, mechanisms, base, band: (least, most), .. } = self;
-        let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        let cpus = counted(*cpus, "CPU");
         writeln!(f, "On {cpus}, {result}, by parameter of the machine model")?;
         writeln!(f, "{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
         let mut table = Table::new("<34<9>18>10>18>10");

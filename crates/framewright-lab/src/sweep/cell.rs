@@ -14,6 +14,7 @@
 use anyhow::{Context, anyhow, bail};
 use framewright::Mechanisms;
 use framewright_sim::workload::{Job, Workload};
+use framewright_table::figures::counted;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
@@ -100,7 +101,7 @@ impl Cell {
     /// In a few words, for people.
     pub fn described(&self) -> String {
         let Cell { machine, workload, mechanisms, cpus, seed, .. } = self;
-        let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        let cpus = counted(*cpus, "CPU");
         format!("{workload} on {machine}, {cpus}, {mechanisms}, seed {seed}")
     }
 }

@@ -7,30 +7,6 @@ use std::fmt::Display;
 
 use super::results::{Figure, Outcome, ResultLine};
 
-/// Columns that every sweep has.
-const COLUMNS: [&str; 20] = [
-    "index",
-    "hash",
-    "version",
-    "machine",
-    "workload",
-    "mechanisms",
-    "switches",
-    "cpus",
-    "seed",
-    "schedule",
-    "warm_up_ns",
-    "window_ns",
-    "unit",
-    "operations",
-    "per_second",
-    "cycles_per_operation",
-    "waiting_percent",
-    "lock",
-    "report",
-    "error",
-];
-
 /// The table, with its head.
 ///
 /// # Errors
@@ -40,50 +16,42 @@ pub fn csv(lines: &[ResultLine]) -> anyhow::Result<String> {
     let mut table = ::csv::Writer::from_writer(Vec::new());
     let named =
         figures.iter().map(|(name, unit)| if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") });
-    table.write_record(COLUMNS.into_iter().map(str::to_owned).chain(named))?;
+    table.write_record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(named))?;
     for line in lines {
-        let cell = &line.cell;
-        let known = [
-            line.index.to_string(),
-            line.hash.to_string(),
-            line.version.clone(),
-            cell.machine.clone(),
-            cell.workload.clone(),
-            cell.mechanisms.clone(),
-            cell.switches.clone(),
-            cell.cpus.to_string(),
-            cell.seed.to_string(),
-            cell.schedule.clone(),
-        ];
-        let came = came(line);
-        let value = |figure: &(String, String)| text_of(value(line, figure));
-        table.write_record(known.into_iter().chain(came).chain(figures.iter().map(value)))?;
+        let known = COLUMNS.iter().map(|(_, read)| read(line).unwrap_or_default());
+        table.write_record(known.chain(figures.iter().map(|figure| text_of(value(line, figure)))))?;
     }
     Ok(String::from_utf8(table.into_inner()?)?)
 }
 
-/// The columns of what came of a cell.
-fn came(line: &ResultLine) -> [String; 10] {
-    match &line.outcome {
-        Outcome::Result(found) => [
-            found.warm_up_ns.to_string(),
-            found.window_ns.to_string(),
-            found.unit.clone(),
-            found.operations.to_string(),
-            text_of(found.per_second),
-            text_of(found.cycles_per_operation),
-            text_of(found.waiting_percent),
-            found.lock.clone().unwrap_or_default(),
-            found.report.to_string(),
-            String::new(),
-        ],
-        Outcome::Failure(failure) => {
-            let mut came: [String; 10] = Default::default();
-            came[9].clone_from(&failure.error);
-            came
-        }
-    }
-}
+/// A column that every sweep has: its name, and how it is read off; none where a row has no such value.
+type CsvColumn = (&'static str, fn(&ResultLine) -> Option<String>);
+
+const COLUMNS: [CsvColumn; 20] = [
+    ("index", |line| Some(line.index.to_string())),
+    ("hash", |line| Some(line.hash.to_string())),
+    ("version", |line| Some(line.version.clone())),
+    ("machine", |line| Some(line.cell.machine.clone())),
+    ("workload", |line| Some(line.cell.workload.clone())),
+    ("mechanisms", |line| Some(line.cell.mechanisms.clone())),
+    ("switches", |line| Some(line.cell.switches.clone())),
+    ("cpus", |line| Some(line.cell.cpus.to_string())),
+    ("seed", |line| Some(line.cell.seed.to_string())),
+    ("schedule", |line| Some(line.cell.schedule.clone())),
+    ("warm_up_ns", |line| Some(line.found()?.warm_up_ns.to_string())),
+    ("window_ns", |line| Some(line.found()?.window_ns.to_string())),
+    ("unit", |line| Some(line.found()?.unit.clone())),
+    ("operations", |line| Some(line.found()?.operations.to_string())),
+    ("per_second", |line| Some(text_of(line.found()?.per_second))),
+    ("cycles_per_operation", |line| Some(text_of(line.found()?.cycles_per_operation))),
+    ("waiting_percent", |line| Some(text_of(line.found()?.waiting_percent))),
+    ("lock", |line| line.found()?.lock.clone()),
+    ("report", |line| Some(line.found()?.report.to_string())),
+    ("error", |line| match &line.outcome {
+        Outcome::Result(_) => None,
+        Outcome::Failure(failure) => Some(failure.error.clone()),
+    }),
+];
 
 /// Names and units of all figures, in the order in which they first appear.
 fn figures(lines: &[ResultLine]) -> Vec<(String, String)> {
@@ -97,10 +65,7 @@ fn figures(lines: &[ResultLine]) -> Vec<(String, String)> {
 }
 
 fn figures_of(line: &ResultLine) -> &[Figure] {
-    match &line.outcome {
-        Outcome::Result(found) => &found.figures,
-        Outcome::Failure(_) => &[],
-    }
+    line.found().map_or(&[], |found| &found.figures)
 }
 
 fn value(line: &ResultLine, (name, unit): &(String, String)) -> Option<f64> {

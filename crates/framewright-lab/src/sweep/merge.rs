@@ -150,7 +150,7 @@ impl Merged {
 
     /// Cells that failed.
     pub fn failed(&self) -> impl Iterator<Item = &ResultLine> {
-        self.lines.iter().filter(|line| !line.is_result())
+        self.lines.iter().filter(|line| line.found().is_none())
     }
 
     /// Whether all cells are there with one result each.

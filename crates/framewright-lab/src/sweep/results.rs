@@ -124,9 +124,12 @@ impl ResultLine {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// Whether the cell ran to its end.
-    pub fn is_result(&self) -> bool {
-        matches!(self.outcome, Outcome::Result(_))
+    /// The results of a cell that ran to its end.
+    pub fn found(&self) -> Option<&Found> {
+        match &self.outcome {
+            Outcome::Result(found) => Some(found),
+            Outcome::Failure(_) => None,
+        }
     }
 
     fn parse(text: &str) -> anyhow::Result<ResultLine> {

@@ -10,7 +10,7 @@ use std::{fmt, iter};
 use framewright_table::Table;
 use framewright_table::figures::{change, plural, significant};
 
-use super::results::{Found, Outcome, ResultLine};
+use super::results::{Found, ResultLine};
 use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
 
@@ -48,7 +48,7 @@ impl fmt::Display for SweepTable<'_> {
 fn groups(lines: &[ResultLine]) -> Vec<CellGroup<'_>> {
     let mut groups: Vec<CellGroup<'_>> = Vec::new();
     for line in lines {
-        let Outcome::Result(found) = &line.outcome else { continue };
+        let Some(found) = line.found() else { continue };
         let known = groups.iter_mut().find(|group| alike(group.line, line));
         match known {
             Some(group) => group.results.push((line, found)),

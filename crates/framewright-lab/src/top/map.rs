@@ -63,36 +63,31 @@ impl BlockKind {
         }
     }
 
+    /// Its letter where most is in use, the letter's meaning, and a short form of it.
+    const fn words(self) -> (char, &'static str, &'static str) {
+        match self {
+            BlockKind::Unmovable => ('U', "unmovable", "unmov"),
+            BlockKind::Movable => ('M', "movable", "mov"),
+            BlockKind::Reclaimable => ('R', "reclaimable", "recl"),
+            BlockKind::HighAtomic => ('H', "highatomic", "high"),
+            BlockKind::Cma => ('C', "CMA", "CMA"),
+            BlockKind::Isolate => ('I', "isolated", "isol"),
+            BlockKind::Mixed => ('X', "mixed", "mixed"),
+            BlockKind::Other => ('?', "not told", "untold"),
+            BlockKind::Away => ('-', "not managed", "away"),
+            BlockKind::Unread => (' ', "not read yet", "unread"),
+        }
+    }
+
     /// Its letter, where most is in use.
     pub const fn letter(self) -> char {
-        match self {
-            BlockKind::Unmovable => 'U',
-            BlockKind::Movable => 'M',
-            BlockKind::Reclaimable => 'R',
-            BlockKind::HighAtomic => 'H',
-            BlockKind::Cma => 'C',
-            BlockKind::Isolate => 'I',
-            BlockKind::Mixed => 'X',
-            BlockKind::Other => '?',
-            BlockKind::Away => '-',
-            BlockKind::Unread => ' ',
-        }
+        self.words().0
     }
 
     /// The letter's meaning, and a short form of it.
     pub const fn name(self) -> (&'static str, &'static str) {
-        match self {
-            BlockKind::Unmovable => ("unmovable", "unmov"),
-            BlockKind::Movable => ("movable", "mov"),
-            BlockKind::Reclaimable => ("reclaimable", "recl"),
-            BlockKind::HighAtomic => ("highatomic", "high"),
-            BlockKind::Cma => ("CMA", "CMA"),
-            BlockKind::Isolate => ("isolated", "isol"),
-            BlockKind::Mixed => ("mixed", "mixed"),
-            BlockKind::Other => ("not told", "untold"),
-            BlockKind::Away => ("not managed", "away"),
-            BlockKind::Unread => ("not read yet", "unread"),
-        }
+        let (_, name, short) = self.words();
+        (name, short)
     }
 }
 

@@ -1,74 +1,34 @@
 //! Depots: magazines that change hands between CPUs, and go back to the zone.
 //!
-//! A magazine has two entries. No page is free in the zone at the start, so that what one CPU gets is what another gave.
+//! A magazine has two entries. No page is free in the zone at the start, so each page that a CPU gets was freed by
+//! another.
 
-use super::sound;
-use crate::explore::{Model, Part};
-use crate::interrupt::Fences;
+use super::{free_0, free_1, model};
+use crate::explore::Model;
+use crate::running::running_cpu;
 use crate::stage::{Sizes, Stage};
-
-const PLAIN: Model = Model {
-    name: "",
-    bound: None,
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: about_to_put,
-    threads: &[],
-    check: sound,
-};
 
 /// Models of depots.
 pub const MODELS: &[Model] = &[
     // CPU 0 puts a magazine into its shard, CPU 1 takes it from there.
-    Model { name: "depot_exchange", bound: Some(3), threads: &[PUT, (1, take_two)], ..PLAIN },
+    model("depot_exchange", about_to_put, cpus!(0 free_0, 1 take_two)).bound(3),
     // Two CPUs want the one full magazine, which is in the shard of one of them.
-    Model {
-        name: "depot_steal",
-        bound: Some(3),
-        stage: one_magazine,
-        threads: &[(0, take_two), (1, take_two)],
-        ..PLAIN
-    },
-    // A request that only merged blocks can serve empties the depot, against a put (into the magazine that was emptied, if it
-    // comes late enough) and against a take.
-    Model { name: "depot_merge_put", bound: Some(3), stage: about_to_put_again, threads: &[PUT, (1, merge)], ..PLAIN },
-    Model {
-        name: "depot_merge_take",
-        bound: Some(2),
-        stage: one_magazine,
-        threads: &[(0, take_two), (1, merge)],
-        ..PLAIN
-    },
-    // A drain of everything, lists and depots, against both.
-    Model { name: "depot_drain_put", bound: Some(2), threads: &[PUT, (1, drain_all)], ..PLAIN },
-    Model {
-        name: "depot_drain_take",
-        bound: Some(2),
-        stage: one_magazine,
-        threads: &[(0, take_two), (1, drain_all)],
-        ..PLAIN
-    },
-    // CPU 0's shard has no empty magazine left and borrows one of CPU 1's, which takes one itself.
-    Model {
-        name: "depot_borrow",
-        bound: Some(2),
-        stage: used_up,
-        threads: &[PUT, (1, |stage| stage.free_from(1))],
-        ..PLAIN
-    },
+    model("depot_steal", one_magazine, cpus!(0 take_two, 1 take_two)).bound(3),
+    // A request that only merged blocks can serve empties the depot. A put (into the magazine that was emptied, if it
+    // comes late enough) and a take meet it.
+    model("depot_merge_put", about_to_put_again, cpus!(0 free_0, 1 [alloc_into(2, 1)])).bound(3),
+    model("depot_merge_take", one_magazine, cpus!(0 take_two, 1 [alloc_into(2, 1)])).bound(2),
+    // A drain of everything, lists and depots, meets both.
+    model("depot_drain_put", about_to_put, cpus!(0 free_0, 1 drain_all)).bound(2),
+    model("depot_drain_take", one_magazine, cpus!(0 take_two, 1 drain_all)).bound(2),
+    // CPU 0's shard has no empty magazine left and borrows one from CPU 1, which takes one itself.
+    model("depot_borrow", used_up, cpus!(0 free_0, 1 free_1)).bound(2),
 ];
 
-const PUT: (u16, Part) = (0, |stage| stage.free_from(0));
-
 fn take_two(stage: &Stage) {
-    let slot = usize::from(crate::running::running_cpu()) * 2;
+    let slot = usize::from(running_cpu()) * 2;
     stage.alloc_into(slot, 0);
     stage.alloc_into(slot + 1, 0);
-}
-
-fn merge(stage: &Stage) {
-    stage.alloc_into(2, 1);
 }
 
 fn drain_all(stage: &Stage) {
@@ -78,9 +38,7 @@ fn drain_all(stage: &Stage) {
 
 /// All `frames` pages are allocated but for `free`, which CPU 0 freed; slots 0 and 1 hold two.
 fn freed(frames: u64, free: usize) -> Stage {
-    let stage = Stage::new(&Sizes { frames, ..Sizes::FRONT });
-    stage.alloc_into(0, 0);
-    stage.alloc_into(1, 0);
+    let stage = Stage::new(&Sizes { frames, ..Sizes::FRONT }).then(does!([alloc_into(0, 0), alloc_into(1, 0)]));
     let pages: Vec<_> = (2..frames).filter_map(|_| stage.alloc(0)).collect();
     for &pfn in &pages[..free] {
         stage.free(pfn, 0);
@@ -93,7 +51,7 @@ fn about_to_put() -> Stage {
     freed(6, 4)
 }
 
-/// The same with a full magazine in the depot already.
+/// Like [`about_to_put`], with a full magazine in the depot already.
 fn about_to_put_again() -> Stage {
     freed(8, 6)
 }
@@ -107,7 +65,7 @@ fn one_magazine() -> Stage {
     stage
 }
 
-/// CPU 0's shard has none but full magazines.
+/// CPU 0's shard has only full magazines.
 fn used_up() -> Stage {
     freed(52, 50)
 }

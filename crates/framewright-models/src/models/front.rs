@@ -1,125 +1,76 @@
-//! Owners at the front of their per-CPU lists, and who claims these meanwhile.
+//! The fast path of a CPU at its per-CPU lists, while another CPU claims these.
 //!
-//! The stages have two frames or three, and what is free of them at the start lies on CPU 0's list unless a model says
-//! otherwise. So a page that a drain took goes to the next allocation, on whichever CPU: nothing hides an early or a second
-//! owner.
+//! The stages have two frames or more, and the free ones lie on CPU 0's list at the start unless a model says
+//! otherwise. So a page that a drain took goes to the next allocation, on whichever CPU: nothing hides an early or a
+//! second owner.
 
-use framewright::units::CpuId;
-
-use super::sound;
-use crate::explore::{Model, Part};
-use crate::interrupt::Fences;
+use super::{free_0, model};
+use crate::explore::Model;
 use crate::stage::{Sizes, Stage};
 
-const PLAIN: Model = Model {
-    name: "",
-    bound: None,
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: listed_one,
-    threads: &[],
-    check: sound,
-};
-
-/// Models of the front.
+/// Models of the fast path.
 pub const MODELS: &[Model] = &[
-    // A push against a drain of what lies there already, so that the push may come in the middle of it.
-    Model { name: "front_free", bound: Some(3), stage: listed_and_held, threads: PUSH, ..PLAIN },
-    Model { name: "front_free_struck", bound: Some(2), stage: listed_and_held, threads: PUSH, ..STRUCK },
-    // A pop against a drain: both want the last entry.
-    Model { name: "front_alloc", bound: Some(3), threads: ALLOC, ..PLAIN },
-    Model { name: "front_alloc_struck", bound: Some(2), threads: ALLOC, ..STRUCK },
-    // The same with an entry below the last.
-    Model { name: "front_alloc_two", bound: Some(2), stage: listed_two, threads: ALLOC_TWO, ..PLAIN },
-    Model { name: "front_alloc_two_struck", bound: Some(2), stage: listed_two, threads: ALLOC_TWO, ..STRUCK },
+    // A push meets a drain of the page that lies there already, so that the push may come in the middle of the drain.
+    model("front_free", listed_and_held, cpus!(0 free_0, 1 drain_and_alloc_two)).bound(3),
+    model("front_free_struck", listed_and_held, cpus!(0 free_0, 1 drain_and_alloc_two)).struck().bound(2),
+    // A pop meets a drain: both want the last entry.
+    model("front_alloc", listed_one, cpus!(0 alloc, 1 drain_and_alloc)).bound(3),
+    model("front_alloc_struck", listed_one, cpus!(0 alloc, 1 drain_and_alloc)).struck().bound(2),
+    // As before, with an entry below the last.
+    model("front_alloc_two", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).bound(2),
+    model("front_alloc_two_struck", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).struck().bound(2),
     // The slot of the last entry is used again.
-    Model { name: "front_again", bound: Some(2), threads: AGAIN, ..PLAIN },
-    Model { name: "front_again_struck", bound: Some(2), threads: AGAIN, ..STRUCK },
+    model("front_again", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).bound(2),
+    model("front_again_struck", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).struck().bound(2),
     // The owner finds the window closed, or the list empty, and serves itself from the zone, which has a page.
-    Model { name: "front_away", bound: Some(2), stage: listed_one_and_free, threads: AWAY, ..PLAIN },
+    model("front_away", listed_one_and_free, cpus!(0 [alloc_into(0, 0), free_from(0)], 1 drain_and_alloc)).bound(2),
     // The list is empty at first and filled, through a magazine that it gets, while a drain wants it.
-    Model { name: "front_refill", bound: Some(2), stage: listed_none, threads: REFILL, ..PLAIN },
+    model("front_refill", listed_none, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).bound(2),
     // A full list gets an empty magazine while a drain wants it.
-    Model { name: "front_unload", bound: Some(2), stage: full, threads: FREE, ..PLAIN },
-    Model { name: "front_unload_struck", bound: Some(0), stage: full, threads: FREE, ..STRUCK },
-    // Two drains, one after the other, and an owner who is in the middle of a pop all the while.
-    Model { name: "front_two_drains", bound: Some(1), threads: TWO_DRAINS, ..PLAIN },
-    Model { name: "front_drain_twice", bound: Some(2), threads: DRAIN_TWICE, ..PLAIN },
-    Model { name: "front_drain_twice_struck", bound: Some(2), threads: DRAIN_TWICE, ..STRUCK },
+    model("front_unload", full, cpus!(0 free_0, 1 drain_and_alloc)).bound(2),
+    model("front_unload_struck", full, cpus!(0 free_0, 1 drain_and_alloc)).struck().bound(0),
+    // Two drains, one after the other, and an owner that is in the middle of a pop all the while.
+    model("front_two_drains", listed_one, cpus!(0 alloc, 1 drain_and_alloc, 2 [drain(0)])).bound(1),
+    model("front_drain_twice", listed_one, cpus!(0 alloc, 1 drain_twice)).bound(2),
+    model("front_drain_twice_struck", listed_one, cpus!(0 alloc, 1 drain_twice)).struck().bound(2),
     // A CPU hands its last page to another, which drains it.
-    Model { name: "front_handover", bound: Some(3), stage: held_one, threads: HANDOVER, ..PLAIN },
-    // A CPU whose counters are folded has come back. It is turned away, serves itself from the zone and counts that: both must
-    // be in the sum.
-    Model { name: "front_fold", bound: Some(2), stage: listed_one_and_free, threads: FOLD, ..PLAIN },
-    // CPU 0 looks into a list that never had a magazine while another drains it, who must find nothing there: not the page that
-    // CPU 2 has.
-    Model { name: "front_unused", bound: Some(2), stage: listed_elsewhere, threads: ALLOC, ..PLAIN },
+    model(
+        "front_handover",
+        held_one,
+        cpus!(0 [signal(1), drain(1), alloc_into(1, 0)], 1 [await_signal(1), free_from(0)]),
+    )
+    .bound(3),
+    // A CPU whose counters are folded runs again. It is turned away, serves itself from the zone and counts that: the
+    // sum must contain both.
+    model("front_fold", listed_one_and_free, cpus!(0 alloc, 1 [offline_cpu(0)])).bound(2),
+    // CPU 0 looks into a list that never had a magazine while CPU 1 drains it. CPU 1 must find nothing there, and not
+    // the page that CPU 2 has.
+    model("front_unused", listed_elsewhere, cpus!(0 alloc, 1 drain_and_alloc)).bound(2),
 ];
 
-const STRUCK: Model = Model { fences: Fences::Interrupt, ..PLAIN };
+fn alloc(stage: &Stage) {
+    stage.alloc_into(0, 0);
+}
 
-const PUSH: &[(u16, Part)] = &[
-    (0, |stage| stage.free_from(0)),
-    (1, |stage| {
-        drain_and_alloc(stage);
-        stage.alloc_into(2, 0);
-    }),
-];
-const FREE: &[(u16, Part)] = &[(0, |stage| stage.free_from(0)), (1, drain_and_alloc)];
-const ALLOC: &[(u16, Part)] = &[(0, |stage| stage.alloc_into(0, 0)), (1, drain_and_alloc)];
-const ALLOC_TWO: &[(u16, Part)] = &[
-    (0, |stage| {
-        stage.alloc_into(0, 0);
-        stage.alloc_into(1, 0);
-    }),
-    (1, drain_and_alloc),
-];
-const AGAIN: &[(u16, Part)] = &[(0, |stage| stage.alloc_and_free(0)), (1, drain_and_alloc)];
-const AWAY: &[(u16, Part)] = &[
-    (0, |stage| {
-        stage.alloc_into(0, 0);
-        stage.free_from(0);
-    }),
-    (1, drain_and_alloc),
-];
-const REFILL: &[(u16, Part)] = &[(0, |stage| stage.alloc_and_free(0)), (1, drain_and_alloc)];
-const TWO_DRAINS: &[(u16, Part)] = &[
-    (0, |stage| stage.alloc_into(0, 0)),
-    (1, drain_and_alloc),
-    (2, |stage| {
-        stage.drain(0);
-    }),
-];
-const DRAIN_TWICE: &[(u16, Part)] = &[
-    (0, |stage| stage.alloc_into(0, 0)),
-    (1, |stage| {
-        stage.drain(0);
-        drain_and_alloc(stage);
-    }),
-];
-const FOLD: &[(u16, Part)] = &[
-    (0, |stage| stage.alloc_into(0, 0)),
-    (1, |stage| {
-        stage.on(|allocator| allocator.offline_cpu(CpuId(0)));
-    }),
-];
-const HANDOVER: &[(u16, Part)] = &[
-    (0, |stage| {
-        stage.signal(1);
-        stage.drain(1);
-        stage.alloc_into(1, 0);
-    }),
-    (1, |stage| {
-        stage.await_signal(1);
-        stage.free_from(0);
-    }),
-];
+fn alloc_two(stage: &Stage) {
+    stage.alloc_into(0, 0);
+    stage.alloc_into(1, 0);
+}
 
-/// Whoever drains takes what came of it, as the zone has nothing else.
+/// Drains CPU 0 and takes the page that it gave back, because the zone has no other.
 fn drain_and_alloc(stage: &Stage) {
     stage.drain(0);
     stage.alloc_into(3, 0);
+}
+
+fn drain_and_alloc_two(stage: &Stage) {
+    drain_and_alloc(stage);
+    stage.alloc_into(2, 0);
+}
+
+fn drain_twice(stage: &Stage) {
+    stage.drain(0);
+    drain_and_alloc(stage);
 }
 
 fn frames(frames: u64) -> Stage {
@@ -128,57 +79,38 @@ fn frames(frames: u64) -> Stage {
 
 /// Both pages are allocated.
 fn held_one() -> Stage {
-    let stage = frames(2);
-    stage.alloc_into(0, 0);
-    let _ = stage.alloc(0);
-    stage
+    frames(2).then(does!([alloc_into(0, 0), alloc(0)]))
 }
 
 /// One page is on CPU 0's list, the other allocated.
 fn listed_one() -> Stage {
-    let stage = held_one();
-    stage.free_from(0);
-    stage
+    held_one().then(free_0)
 }
 
 /// One page is on CPU 0's list, which holds the other in slot 0.
 fn listed_and_held() -> Stage {
-    let stage = listed_two();
-    stage.alloc_into(0, 0);
-    stage
+    listed_two().then(alloc)
 }
 
 /// Both pages are on CPU 0's list.
 fn listed_two() -> Stage {
-    let stage = frames(2);
-    stage.alloc_into(0, 0);
-    stage.alloc_into(1, 0);
-    stage.free_from(0);
-    stage.free_from(1);
-    stage
+    frames(2).then(alloc_two).then(does!([free_from(0), free_from(1)]))
 }
 
 /// One page is on CPU 0's list, the other in the zone.
 fn listed_one_and_free() -> Stage {
-    let stage = frames(2);
-    stage.alloc_and_free(0);
-    stage
+    frames(2).then(does!([alloc_and_free(0)]))
 }
 
 /// CPU 0's list is empty, and one page in the zone.
 fn listed_none() -> Stage {
-    let stage = frames(2);
-    let _ = stage.alloc(0);
-    stage
+    frames(2).then(does!([alloc(0)]))
 }
 
 /// One page is on CPU 2's list, the other allocated.
 fn listed_elsewhere() -> Stage {
     let stage = frames(2);
-    stage.as_cpu(2, |stage| {
-        let _ = stage.alloc(0);
-        stage.alloc_and_free(0);
-    });
+    stage.as_cpu(2, does!([alloc(0), alloc_and_free(0)]));
     stage
 }
 

@@ -3,34 +3,15 @@
 use framewright::ZoneIdx;
 use framewright::machine::LockName;
 
-use super::sound;
+use super::{model, tiny};
 use crate::explore::Model;
-use crate::interrupt::Fences;
 use crate::loom_machine::LoomMachine;
-use crate::stage::{Sizes, Stage};
+use crate::stage::Stage;
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[
-    Model {
-        name: "lock_ticket",
-        bound: None,
-        spins: true,
-        device: None,
-        fences: Fences::Promoted,
-        stage: || Stage::new(&Sizes::TINY),
-        threads: &[(0, twice), (1, twice)],
-        check: sound,
-    },
-    Model {
-        name: "lock_ticket_3",
-        bound: Some(3),
-        spins: false,
-        device: None,
-        fences: Fences::Promoted,
-        stage: || Stage::new(&Sizes::TINY),
-        threads: &[(0, once), (1, once), (2, once)],
-        check: sound,
-    },
+    model("lock_ticket", tiny, cpus!(0 twice, 1 twice)).spins(),
+    model("lock_ticket_3", tiny, cpus!(0 once, 1 once, 2 once)).bound(3),
 ];
 
 fn once(stage: &Stage) {

@@ -1,4 +1,15 @@
-//! The models, by what they are about.
+//! The models: a file for each protocol.
+
+/// What a CPU does: calls of the stage's methods, or a function.
+macro_rules! does {
+    ([$($call:ident($($argument:expr),*)),+]) => { |stage| { $(_ = stage.$call($($argument),*);)+ } };
+    ($function:ident) => { $function };
+}
+
+/// The threads of a model: the number of a CPU, and what it does.
+macro_rules! cpus {
+    ($($cpu:literal $does:tt),+) => { &[$(($cpu, does!($does))),+] };
+}
 
 pub mod cluster;
 pub mod depot;
@@ -17,8 +28,8 @@ pub mod stat;
 pub mod together;
 pub mod zone;
 
-use crate::explore::Model;
-use crate::stage::Stage;
+use crate::explore::{Model, Part};
+use crate::stage::{Sizes, Stage};
 
 /// All models.
 pub fn all() -> impl Iterator<Item = &'static Model> {
@@ -48,7 +59,37 @@ pub fn named(name: &str) -> Option<&'static Model> {
     all().find(|model| model.name == name)
 }
 
-/// What holds at the end of every model.
+/// A model on an allocator, at whose end all invariants hold.
+const fn model(name: &'static str, stage: fn() -> Stage, threads: &'static [(u16, Part)]) -> Model {
+    Model::new(name, stage, threads, sound)
+}
+
+/// Checks what holds at the end of every model.
 fn sound(stage: &Stage) {
+    stage.check();
+}
+
+/// The smallest stage, with all memory free.
+fn tiny() -> Stage {
+    Stage::new(&Sizes::TINY)
+}
+
+/// Frees the block in slot 0.
+fn free_0(stage: &Stage) {
+    stage.free_from(0);
+}
+
+/// Frees the block in slot 1.
+fn free_1(stage: &Stage) {
+    stage.free_from(1);
+}
+
+fn drain_0(stage: &Stage) {
+    stage.drain(0);
+}
+
+/// Checks that of two frees which cannot both be right, one was refused.
+fn one_was_right(stage: &Stage) {
+    assert_eq!(stage.tried(), (1, 1), "frees that were right, and refused");
     stage.check();
 }

@@ -1,129 +1,67 @@
-//! Ranges: isolation against allocations and frees of the same frames; two isolations of one pageblock, which both succeed where their
-//! ranges are disjoint; and frees of parts of one block, which is cut. (Three parts of one block, and two ranges that overlap, are too many
-//! schedules. Threads of the runtime's tests cover them.)
+//! Ranges of frames: two calls at once that concern the same frames.
+//!
+//! Isolation meets allocations and frees; two isolations of one pageblock both succeed where their ranges are disjoint;
+//! and parts of one block are freed, which splits it. Three parts of one block and two isolations that overlap have too
+//! many schedules: tests of the runtime cover them with threads.
 
 use framewright::AllocError;
 use framewright::request::__GFP_MOVABLE;
 use framewright::units::PfnRange;
 
-use super::sound;
+use super::{free_0, model, one_was_right, tiny};
 use crate::explore::Model;
-use crate::interrupt::Fences;
 use crate::stage::{Sizes, Stage};
-
-const PLAIN: Model = Model {
-    name: "",
-    bound: Some(1),
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: holds_one,
-    threads: &[],
-    check: sound,
-};
 
 /// Models of ranges.
 pub const MODELS: &[Model] = &[
-    Model { name: "range_free", threads: &[(0, |stage| stage.free_from(0)), (1, take)], ..PLAIN },
-    Model {
-        name: "range_alloc",
-        stage: || Stage::new(&Sizes::TINY),
-        threads: &[(0, |stage| stage.alloc_into(0, 0)), (1, take)],
-        ..PLAIN
-    },
-    Model {
-        name: "range_offline",
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.offline_and_online(0, 2))],
-        ..PLAIN
-    },
-    // Two ranges in one pageblock, which was one free block: neither fails for the other.
-    Model {
-        name: "range_both",
-        stage: || Stage::new(&Sizes::TINY),
-        threads: &[(0, |stage| take_own(stage, 0)), (1, |stage| take_own(stage, 1))],
-        ..PLAIN
-    },
-    // Two parts of one block, each by its owner.
-    Model { name: "range_parts", threads: &[(0, |stage| stage.free_range(0, 1)), (1, tail)], ..PARTS },
-    // The same where either cut leaves something for another cut.
-    Model {
-        name: "range_parts_inner",
-        stage: || whole_block(&FOUR),
-        threads: &[(0, |stage| stage.free_range(1, 2)), (1, |stage| stage.free_range(2, 4))],
-        ..PARTS
-    },
-    // A part is freed while somebody looks for a range there, and must be told that it is in use.
-    Model {
-        name: "range_parts_sought",
-        bound: Some(1),
-        threads: &[(0, |stage| stage.free_range(0, 1)), (1, seek)],
-        ..PARTS
-    },
-    // Wrong: the same part twice. One of the two is refused, and nothing is free twice.
-    Model {
-        name: "range_twice",
-        threads: &[(0, |stage| stage.try_free_range(0, 1)), (1, |stage| stage.try_free_range(0, 1))],
-        check: one_was_right,
-        ..PARTS
-    },
-    // Wrong: a part, and all of it.
-    Model {
-        name: "range_part_and_all",
-        threads: &[(0, |stage| stage.try_free_range(1, 2)), (1, |stage| stage.try_free_range(0, 2))],
-        check: one_was_right,
-        ..PARTS
-    },
+    model("range_free", holds_one, cpus!(0 free_0, 1 take)).bound(1),
+    model("range_alloc", tiny, cpus!(0 [alloc_into(0, 0)], 1 take)).bound(1),
+    model("range_offline", holds_one, cpus!(0 free_0, 1 [offline_and_online(0, 2)])).bound(1),
+    // Two ranges in one pageblock, which was one free block: neither call fails because of the other.
+    model("range_both", tiny, cpus!(0[take_own(0)], 1[take_own(1)])).bound(1),
+    // Two parts of one block, each freed by its owner.
+    model("range_parts", two, cpus!(0[free_range(0, 1)], 1[free_range(1, 2)])).bound(2),
+    // As before, but either split leaves a part that the other splits.
+    model("range_parts_inner", four, cpus!(0[free_range(1, 2)], 1[free_range(2, 4)])).bound(2),
+    // A part is freed while a request looks for a range there, and must be told that the rest is in use.
+    model("range_parts_sought", two, cpus!(0 [free_range(0, 1)], 1 seek)).bound(1),
+    // Wrong: one part twice. One of the two frees is refused, and nothing is free twice.
+    model("range_twice", two, cpus!(0[try_free_range(0, 1)], 1[try_free_range(0, 1)])).check(one_was_right).bound(2),
+    // Wrong: a part, and all of the block.
+    model("range_part_and_all", two, cpus!(0[try_free_range(1, 2)], 1[try_free_range(0, 2)]))
+        .check(one_was_right)
+        .bound(2),
     // Wrong: two parts that overlap.
-    Model {
-        name: "range_overlap",
-        stage: || whole_block(&FOUR),
-        threads: &[(0, |stage| stage.try_free_range(0, 2)), (1, |stage| stage.try_free_range(1, 4))],
-        check: one_was_right,
-        ..PARTS
-    },
+    model("range_overlap", four, cpus!(0[try_free_range(0, 2)], 1[try_free_range(1, 4)])).check(one_was_right).bound(2),
 ];
 
-/// Two frames of four, which are one block.
-const PARTS: Model = Model { bound: Some(2), stage: || whole_block(&Sizes::TINY), ..PLAIN };
-/// Four frames, which are one block.
-const FOUR: Sizes = Sizes { max_order: 2, pageblock_order: 2, ..Sizes::TINY };
+/// Two frames of four are an allocated block.
+fn two() -> Stage {
+    allocated(tiny(), 2)
+}
 
-/// The first largest block is allocated.
-fn whole_block(sizes: &Sizes) -> Stage {
-    let stage = Stage::new(sizes);
-    assert!(stage.alloc_range(0, 1 << sizes.max_order), "all memory is free");
+/// Four frames are an allocated block.
+fn four() -> Stage {
+    allocated(Stage::new(&Sizes { max_order: 2, pageblock_order: 2, ..Sizes::TINY }), 4)
+}
+
+fn allocated(stage: Stage, frames: u64) -> Stage {
+    assert!(stage.alloc_range(0, frames), "all memory is free");
     stage
 }
 
-fn tail(stage: &Stage) {
-    stage.free_range(1, 2);
+fn holds_one() -> Stage {
+    tiny().then(does!([alloc_into(0, 0)]))
 }
 
-/// Looks for a range of which a part is in use for good.
+/// Looks for a range of which a part stays in use.
 fn seek(stage: &Stage) {
     let found = stage.on(|allocator| allocator.alloc_range(PfnRange::new(0, 2), __GFP_MOVABLE));
     assert!(matches!(found, Err(AllocError::Busy { .. })), "memory that is in use was found {found:?}");
-}
-
-/// Of two wrong frees one came first, so that the other was refused.
-fn one_was_right(stage: &Stage) {
-    assert_eq!(stage.tried(), (1, 1), "frees that were right, and refused");
-    stage.check();
-}
-
-/// Takes a frame that nobody else wants.
-fn take_own(stage: &Stage, frame: u64) {
-    assert!(stage.alloc_range(frame, frame + 1), "frame {frame} is free, and nobody else wants it");
 }
 
 fn take(stage: &Stage) {
     if stage.alloc_range(0, 2) {
         stage.free_range(0, 2);
     }
-}
-
-fn holds_one() -> Stage {
-    let stage = Stage::new(&Sizes::TINY);
-    stage.alloc_into(0, 0);
-    stage
 }

@@ -1,69 +1,38 @@
-//! Requests that find nothing in the zone while a page is free on some CPU's list: they must get it, whatever its owner is at.
+//! Requests that find nothing in the zone while a page is free on some CPU's list.
 //!
-//! The stages have two frames, and no thread ever needs the last one that is free. So no request may fail.
+//! They must get that page, whatever its owner does at the moment. The stages have two frames, and no thread ever needs
+//! the last free one, so no request may fail.
 
-use super::sound;
+use super::{free_0, model};
 use crate::explore::Model;
-use crate::interrupt::Fences;
 use crate::stage::{Sizes, Stage};
-
-const PLAIN: Model = Model {
-    name: "",
-    bound: Some(2),
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: listed_and_held,
-    threads: &[],
-    check: sound,
-};
 
 /// Models of drains that serve a request.
 pub const MODELS: &[Model] = &[
     // The owner frees another page meanwhile.
-    Model { name: "reach_freed", threads: &[(0, |stage| stage.free_from(0)), (1, must_be_served)], ..PLAIN },
+    model("reach_freed", || listed_and_held(&Sizes::FRONT), cpus!(0 free_0, 1 must_be_served)).bound(2),
     // The owner takes one of two pages.
-    Model {
-        name: "reach_taken",
-        bound: Some(1),
-        stage: listed_two,
-        threads: &[(0, must_be_served), (1, |stage| must_get(stage, 2))],
-        ..PLAIN
-    },
-    // The same without a depot, so without a front.
-    Model {
-        name: "reach_freed_plain",
-        bound: Some(1),
-        stage: || hold_one(stage_of(&Sizes::TINY)),
-        threads: &[(0, |stage| stage.free_from(0)), (1, must_be_served)],
-        ..PLAIN
-    },
+    model("reach_taken", listed_two, cpus!(0 must_be_served, 1 must_be_served_too)).bound(1),
+    // As the first, without a depot and so without the fast path.
+    model("reach_freed_plain", || listed_and_held(&Sizes::TINY), cpus!(0 free_0, 1 must_be_served)).bound(1),
 ];
 
-fn stage_of(sizes: &Sizes) -> Stage {
-    Stage::new(&Sizes { frames: 2, cpus: 2, drains: true, ..*sizes })
-}
-
 /// One page is on CPU 0's list, the other in slot 0.
-fn hold_one(stage: Stage) -> Stage {
-    stage.alloc_into(0, 0);
-    stage.alloc_into(1, 0);
-    stage.free_from(1);
-    stage
-}
-
-fn listed_and_held() -> Stage {
-    hold_one(stage_of(&Sizes::FRONT))
+fn listed_and_held(sizes: &Sizes) -> Stage {
+    let stage = Stage::new(&Sizes { frames: 2, cpus: 2, drains: true, ..*sizes });
+    stage.then(does!([alloc_into(0, 0), alloc_into(1, 0), free_from(1)]))
 }
 
 fn listed_two() -> Stage {
-    let stage = listed_and_held();
-    stage.free_from(0);
-    stage
+    listed_and_held(&Sizes::FRONT).then(free_0)
 }
 
 fn must_be_served(stage: &Stage) {
     must_get(stage, 3);
+}
+
+fn must_be_served_too(stage: &Stage) {
+    must_get(stage, 2);
 }
 
 fn must_get(stage: &Stage, slot: usize) {

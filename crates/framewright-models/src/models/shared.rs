@@ -1,53 +1,23 @@
-//! The queued lock where readers share it, and a zone behind it.
+//! The queued lock where readers share it, by itself and as the lock of a zone.
 
-use framewright::Mechanisms;
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::ZoneLock;
 
-use super::queued::at_rest;
-use super::sound;
+use super::queued::{at_rest, zone_with};
+use super::{free_0, model, tiny};
 use crate::explore::Model;
-use crate::interrupt::Fences;
-use crate::stage::{self, EVERY, Sizes, Stage};
-
-const PLAIN: Model = Model {
-    name: "",
-    bound: None,
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: || Stage::new(&Sizes::TINY),
-    threads: &[],
-    check: at_rest,
-};
-const ZONE: Sizes = Sizes {
-    bypass_pcp: EVERY,
-    frames: 2,
-    mechanisms: Mechanisms { zone_lock: ZoneLock::Rw, ..stage::PLAIN },
-    ..Sizes::TINY
-};
+use crate::stage::Stage;
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[
-    Model { name: "lock_shared_both", bound: None, spins: true, threads: &[(0, write), (1, read)], ..PLAIN },
-    Model { name: "lock_shared_turns", bound: Some(4), threads: &[(0, write_and_read), (1, read_and_write)], ..PLAIN },
+    model("lock_shared_both", tiny, cpus!(0 write, 1 read)).check(at_rest).spins(),
+    model("lock_shared_turns", tiny, cpus!(0 write_and_read, 1 read_and_write)).check(at_rest).bound(4),
     // Each holds the lock until the other has it too.
-    Model { name: "lock_shared_readers", threads: &[(0, meet), (1, meet)], ..PLAIN },
-    // A writer that waits for one reader while another comes.
-    Model { name: "lock_shared_readers_3", bound: Some(3), threads: &[(0, read), (1, write), (2, read)], ..PLAIN },
-    Model { name: "lock_shared_crowd", bound: Some(3), threads: &[(0, write), (1, write), (2, read)], ..PLAIN },
-    Model {
-        name: "zone_rw",
-        bound: Some(3),
-        stage: || {
-            let stage = Stage::new(&ZONE);
-            stage.alloc_into(0, 0);
-            stage
-        },
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_into(1, 0))],
-        check: sound,
-        ..PLAIN
-    },
+    model("lock_shared_readers", tiny, cpus!(0 meet, 1 meet)).check(at_rest),
+    // A writer waits for one reader while another comes.
+    model("lock_shared_readers_3", tiny, cpus!(0 read, 1 write, 2 read)).check(at_rest).bound(3),
+    model("lock_shared_crowd", tiny, cpus!(0 write, 1 write, 2 read)).check(at_rest).bound(3),
+    model("zone_rw", || zone_with(ZoneLock::Rw), cpus!(0 free_0, 1 [alloc_into(1, 0)])).bound(3),
 ];
 
 fn write(stage: &Stage) {

@@ -1,4 +1,4 @@
-//! Blocks given back by two CPUs at once, which share the zone's lock: with locks on ranges, and without.
+//! Blocks that two CPUs give back at once while they share the zone's lock: with locks on ranges, and without.
 //!
 //! No CPU keeps pages of its own, so each free of a thread is one batch of one block.
 
@@ -6,21 +6,10 @@ use framewright::mechanisms::{FreePath, ZoneLock};
 use framewright::units::{Order, Pfn};
 use framewright::{FrameState, Mechanisms};
 
-use super::sound;
+use super::{free_0, free_1, model};
 use crate::explore::Model;
-use crate::interrupt::Fences;
 use crate::stage::{self, EVERY, Sizes, Stage};
 
-const PLAIN: Model = Model {
-    name: "",
-    bound: None,
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: || Stage::new(&Sizes::TINY),
-    threads: &[],
-    check: sound,
-};
 const RANGED: Sizes = sizes(FreePath::RangeLocks);
 const SPLICED: Sizes = sizes(FreePath::Splice);
 
@@ -33,98 +22,56 @@ const fn sizes(free_path: FreePath) -> Sizes {
 /// Models of free paths that share the lock.
 pub const MODELS: &[Model] = &[
     // Two halves of a block: one of the two CPUs comes later, and merges them.
-    Model {
-        name: "zone_ranged",
-        stage: || holds(&Sizes { frames: 2, ..RANGED }, &[0, 1]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        check: |stage| is_whole(stage, 1),
-        ..PLAIN
-    },
-    // The same, with the other half of a larger block free.
-    Model {
-        name: "zone_ranged_third",
-        stage: || holds(&Sizes { max_order: 2, pageblock_order: 2, ..RANGED }, &[0, 1]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        check: |stage| is_whole(stage, 2),
-        ..PLAIN
-    },
+    model("zone_ranged", || halves(&RANGED), cpus!(0 free_0, 1 free_1)).check(|stage| stage.is_whole(1)),
+    // As before, with the other half of a larger block free.
+    model("zone_ranged_third", quarters, cpus!(0 free_0, 1 free_1)).check(|stage| stage.is_whole(2)),
     // Blocks of two ranges, whose buddies are neighbours on one list.
-    Model {
-        name: "zone_ranged_apart",
-        bound: Some(3),
-        stage: || holds(&RANGED, &[0, 2]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        check: |stage| {
-            is_whole(stage, 1);
-            assert_eq!(stage.on(|allocator| allocator.state_of(Pfn(3))), FrameState::Free(Pfn(2), Order(1)));
-        },
-        ..PLAIN
-    },
-    // Against one who has the lock alone.
-    Model {
-        name: "zone_ranged_alloc",
-        bound: Some(3),
-        stage: || holds(&Sizes { frames: 2, ..RANGED }, &[0]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_and_free(0))],
-        ..PLAIN
-    },
-    // Two halves of a block: they are merged, or both are marked. What is marked merges afterwards. (With any number of preemptions
-    // it holds as well, after 88,543 executions.)
-    Model {
-        name: "zone_spliced",
-        bound: Some(4),
-        stage: || holds(&Sizes { frames: 2, ..SPLICED }, &[0, 1]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        check: |stage| {
-            stage.check();
-            assert_eq!(stage.on(|allocator| allocator.drain_all()), 0);
-            is_whole(stage, 1);
-        },
-        ..PLAIN
-    },
-    Model {
-        name: "zone_spliced_apart",
-        bound: Some(3),
-        stage: || holds(&SPLICED, &[0, 2]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        ..PLAIN
-    },
-    Model {
-        name: "zone_spliced_alloc",
-        bound: Some(3),
-        stage: || holds(&Sizes { frames: 2, ..SPLICED }, &[0]),
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_and_free(0))],
-        ..PLAIN
-    },
-    // A larger request merges what it finds marked.
-    Model {
-        name: "zone_spliced_larger",
-        bound: Some(2),
-        stage: || {
-            let stage = holds(&Sizes { frames: 2, ..SPLICED }, &[0, 1]);
-            stage.free_from(1);
-            stage
-        },
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_into(1, 1))],
-        ..PLAIN
-    },
+    model("zone_ranged_apart", || apart(&RANGED), cpus!(0 free_0, 1 free_1)).check(both_whole).bound(3),
+    // A free meets a call that has the lock alone.
+    model("zone_ranged_alloc", || half(&RANGED), cpus!(0 free_0, 1 [alloc_and_free(0)])).bound(3),
+    // Two halves of a block: they are merged, or both are marked. Marked blocks merge afterwards. (Holds with any
+    // number of preemptions as well, after 88,543 executions.)
+    model("zone_spliced", || halves(&SPLICED), cpus!(0 free_0, 1 free_1)).check(whole_once_drained).bound(4),
+    model("zone_spliced_apart", || apart(&SPLICED), cpus!(0 free_0, 1 free_1)).bound(3),
+    model("zone_spliced_alloc", || half(&SPLICED), cpus!(0 free_0, 1 [alloc_and_free(0)])).bound(3),
+    // A larger request merges the blocks that it finds marked.
+    model("zone_spliced_larger", || halves(&SPLICED).then(free_1), cpus!(0 free_0, 1 [alloc_into(1, 1)])).bound(2),
 ];
 
-/// All memory in pages, of which those at `held` lie in slots, in that order, and the others are free.
-fn holds(sizes: &Sizes, held: &[u64]) -> Stage {
+/// One of two frames is allocated.
+fn half(sizes: &Sizes) -> Stage {
+    holds(&Sizes { frames: 2, ..*sizes }, &[(0, 0)])
+}
+
+/// Two frames are allocated, which are buddies.
+fn halves(sizes: &Sizes) -> Stage {
+    holds(&Sizes { frames: 2, ..*sizes }, &[(0, 0), (1, 1)])
+}
+
+/// The first two of four frames are allocated, all of which can be one block.
+fn quarters() -> Stage {
+    holds(&Sizes { max_order: 2, pageblock_order: 2, ..RANGED }, &[(0, 0), (1, 1)])
+}
+
+/// Two frames are allocated, each of which has its buddy free.
+fn apart(sizes: &Sizes) -> Stage {
+    holds(sizes, &[(0, 0), (2, 1)])
+}
+
+/// All memory in pages, of which those of `held` lie in slots, and the others are free.
+fn holds(sizes: &Sizes, held: &[(u64, usize)]) -> Stage {
     let stage = Stage::new(sizes);
-    let pages: Vec<Pfn> = std::iter::from_fn(|| stage.alloc(0)).collect();
-    assert_eq!(pages.len() as u64, sizes.frames);
-    for (slot, &page) in held.iter().enumerate() {
-        stage.put_into(slot, Pfn(page), 0);
-    }
-    pages.into_iter().filter(|page| !held.contains(&page.0)).for_each(|page| stage.free(page, 0));
+    stage.keep(stage.alloc_all(), held);
     stage
 }
 
-/// The first frames are one free block.
-fn is_whole(stage: &Stage, order: u8) {
+fn both_whole(stage: &Stage) {
+    stage.is_whole(1);
+    assert_eq!(stage.on(|allocator| allocator.state_of(Pfn(3))), FrameState::Free(Pfn(2), Order(1)));
+}
+
+fn whole_once_drained(stage: &Stage) {
     stage.check();
-    let state = stage.on(|allocator| allocator.state_of(Pfn(1)));
-    assert_eq!(state, FrameState::Free(Pfn(0), Order(order)), "buddies did not merge");
+    assert_eq!(stage.on(|allocator| allocator.drain_all()), 0);
+    stage.is_whole(1);
 }

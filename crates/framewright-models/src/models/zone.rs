@@ -1,105 +1,43 @@
 //! A zone's lists under its lock.
 
-use framewright::request::{__GFP_MOVABLE, Gfp};
-use framewright::units::{MigrateType, Order, Pfn};
+use framewright::request::Gfp;
+use framewright::units::MigrateType;
 
-use super::sound;
+use super::{free_0, free_1, model};
 use crate::explore::Model;
-use crate::interrupt::Fences;
 use crate::stage::{EVERY, Sizes, Stage};
 
-const PLAIN: Model = Model {
-    name: "",
-    bound: None,
-    spins: false,
-    device: None,
-    fences: Fences::Promoted,
-    stage: holds_buddies,
-    threads: &[],
-    check: sound,
-};
 const BYPASS: Sizes = Sizes { bypass_pcp: EVERY, frames: 2, ..Sizes::TINY };
-/// Blocks of order 4 are above what per-CPU lists keep.
-const LARGE: Sizes = Sizes { frames: 32, max_order: 4, pageblock_order: 3, ..Sizes::TINY };
 
 /// Models of zones.
 pub const MODELS: &[Model] = &[
-    Model {
-        name: "zone_buddies",
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.free_from(1))],
-        check: |stage| {
-            stage.check();
-            let largest = stage.on(|allocator| allocator.state_of(Pfn(1)));
-            assert_eq!(largest, framewright::FrameState::Free(Pfn(0), Order(1)), "buddies did not merge");
-        },
-        ..PLAIN
-    },
-    Model {
-        name: "zone_large",
-        stage: || {
-            let stage = Stage::new(&LARGE);
-            stage.alloc_into(0, 4);
-            stage
-        },
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_and_free(4))],
-        ..PLAIN
-    },
-    Model {
-        name: "zone_split_merge",
-        stage: || {
-            let stage = Stage::new(&Sizes { frames: 4, ..BYPASS });
-            stage.alloc_into(0, 0);
-            stage
-        },
-        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_into(1, 0))],
-        ..PLAIN
-    },
-    Model {
-        name: "zone_last",
-        stage: || {
-            let stage = Stage::new(&BYPASS);
-            stage.alloc_into(0, 0);
-            stage
-        },
-        threads: &[(0, |stage| stage.alloc_into(1, 0)), (1, |stage| stage.alloc_into(2, 0))],
-        check: |stage| {
-            assert_eq!(stage.check().free, 0);
-            assert!(stage.block_in(1).is_some() != stage.block_in(2).is_some(), "the last page has one owner");
-        },
-        ..PLAIN
-    },
-    Model {
-        name: "zone_steal",
-        stage: || Stage::new(&Sizes { frames: 4, ..BYPASS }),
-        threads: &[
-            (0, |stage| stage.alloc_into(0, 0)),
-            (1, |stage| {
-                let _ = stage.alloc_for(Gfp::NONE, 0);
-            }),
-        ],
-        ..PLAIN
-    },
-    Model {
-        name: "zone_retype",
-        bound: Some(3),
-        stage: holds_buddies,
-        threads: &[
-            (0, |stage| stage.free_from(0)),
-            (1, |stage| {
-                let set = |allocator: &framewright::Allocator<'_, _>| {
-                    allocator.set_pageblock_type(Pfn(0), MigrateType::Unmovable)
-                };
-                assert_eq!(stage.on(set), Ok(()));
-                let _ = stage.alloc_for(__GFP_MOVABLE, 0);
-            }),
-        ],
-        ..PLAIN
-    },
+    model("zone_buddies", holds_buddies, cpus!(0 free_0, 1 free_1)).check(|stage| stage.is_whole(1)),
+    // Blocks of order 4 are above what per-CPU lists keep.
+    model("zone_large", holds_large, cpus!(0 free_0, 1 [alloc_and_free(4)])),
+    model("zone_split_merge", || holds_page(4), cpus!(0 free_0, 1 [alloc_into(1, 0)])),
+    model("zone_last", || holds_page(2), cpus!(0[alloc_into(1, 0)], 1[alloc_into(2, 0)])).check(one_got_it),
+    model("zone_steal", four, cpus!(0[alloc_into(0, 0)], 1[alloc_for(Gfp::NONE, 0)])),
+    model("zone_retype", holds_buddies, cpus!(0 free_0, 1 [set_type(MigrateType::Unmovable), alloc(0)])).bound(3),
 ];
 
+fn four() -> Stage {
+    Stage::new(&Sizes { frames: 4, ..BYPASS })
+}
+
+fn holds_page(frames: u64) -> Stage {
+    Stage::new(&Sizes { frames, ..BYPASS }).then(does!([alloc_into(0, 0)]))
+}
+
 fn holds_buddies() -> Stage {
-    let stage = Stage::new(&BYPASS);
-    stage.alloc_into(0, 0);
-    stage.alloc_into(1, 0);
-    stage
+    holds_page(2).then(does!([alloc_into(1, 0)]))
+}
+
+fn holds_large() -> Stage {
+    let sizes = Sizes { frames: 32, max_order: 4, pageblock_order: 3, ..Sizes::TINY };
+    Stage::new(&sizes).then(does!([alloc_into(0, 4)]))
+}
+
+fn one_got_it(stage: &Stage) {
+    assert_eq!(stage.check().free, 0);
+    assert!(stage.block_in(1).is_some() != stage.block_in(2).is_some(), "the last page has one owner");
 }

@@ -36,19 +36,16 @@ pub(crate) struct Plan {
     pub(crate) patience: Option<Duration>,
 }
 
-/// Xorshift: any stream will do, as long as each thread has its own.
-pub(crate) struct Rng(u64);
+/// Random numbers as indices.
+pub(crate) struct Rng(framewright_ops::rng::Rng);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Rng {
-        Rng(shadow::mix(seed ^ 0x9e37_79b9_7f4a_7c15) | 1)
+        Rng(framewright_ops::rng::Rng::new(seed))
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) % limit.max(1) as u64) as usize
+        self.0.below(limit as u64) as usize
     }
 
     pub(crate) fn one_in(&mut self, limit: usize) -> bool {
@@ -56,7 +53,7 @@ impl Rng {
     }
 
     pub(crate) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
+        *self.0.pick(choices)
     }
 }
 

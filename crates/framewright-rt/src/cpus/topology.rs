@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use framewright::units::NodeId;
+use framewright_table::ranges;
 
 const CPUS: &str = "/sys/devices/system/cpu/possible";
 const NODES: &str = "/sys/devices/system/node";
@@ -42,38 +43,13 @@ fn configured() -> usize {
 }
 
 /// Reads a list of the kernel's: numbers and ranges, ascending (`0-3,8,10-11`).
-///
-/// None if it is not one.
 fn parse(list: &str) -> Option<Vec<usize>> {
-    let mut numbers = Vec::new();
-    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
-        numbers.extend(usize::from(first)..=usize::from(last));
-    }
-    Some(numbers)
+    Some(ranges::<u16>(list)?.into_iter().flatten().map(usize::from).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_the_kernel() {
-        let cases: [(&str, Option<&[usize]>); 8] = [
-            ("0\n", Some(&[0])),
-            ("0-3\n", Some(&[0, 1, 2, 3])),
-            ("0-1,4,6-7", Some(&[0, 1, 4, 6, 7])),
-            ("\n", Some(&[])),
-            ("3-2", Some(&[])),
-            ("a", None),
-            ("0-", None),
-            ("0-70000", None),
-        ];
-        for (list, numbers) in cases {
-            assert_eq!(parse(list).as_deref(), numbers, "{list:?}");
-        }
-    }
 
     #[test]
     fn nodes_come_from_their_folders() {

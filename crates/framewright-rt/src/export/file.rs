@@ -10,6 +10,7 @@ use framewright::report::{
     BuddyInfo, ExtfragIndex, NodeNumaStat, NodeVmStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
+use framewright_table::ranges;
 
 /// Length limit of a name in bytes.
 ///
@@ -179,16 +180,9 @@ impl fmt::Display for Nodes {
 impl Nodes {
     /// Reads a set of nodes as Linux or [`ReportFile::Online`] prints it; none if it is none.
     pub(super) fn parse(text: &str) -> Option<Nodes> {
-        let mut nodes = Vec::new();
-        for run in text.trim_end().split(',').filter(|run| !run.is_empty()) {
-            let (first, last) = run.split_once('-').unwrap_or((run, run));
-            let (first, last): (u8, u8) = (first.parse().ok()?, last.parse().ok()?);
-            if usize::from(last) >= NodeId::LIMIT {
-                return None;
-            }
-            nodes.extend((first..=last).map(NodeId));
-        }
-        nodes.is_sorted_by(|a, b| a < b).then_some(Nodes(nodes))
+        let nodes: Vec<NodeId> = ranges::<u8>(text)?.into_iter().flatten().map(NodeId).collect();
+        let are_known = nodes.last().is_none_or(|last| last.index() < NodeId::LIMIT);
+        (are_known && nodes.is_sorted_by(|a, b| a < b)).then_some(Nodes(nodes))
     }
 }
 

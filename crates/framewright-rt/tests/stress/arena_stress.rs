@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use framewright::request::GFP_USER;
 use framewright::{NodeId, NodeSet, Order, Policy, Request};
+use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, Backing, CpuMode, Pages, Placement};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -82,23 +83,11 @@ impl Stage {
     }
 }
 
-/// Xorshift: any stream will do, as long as each thread has its own.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 /// Runs on one of the processors that the process may use, or on all again.
 fn move_about(rng: &mut Rng, all: &CpuSet) {
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).collect();
     let mut one = CpuSet::new();
-    one.set(allowed[rng.below(allowed.len())]);
+    one.set(*rng.pick(&allowed));
     let set = if rng.below(2) == 0 { &one } else { all };
     // A sandbox may deny it: then there is less to endure.
     let _ = sched_setaffinity(None, set);
@@ -114,30 +103,34 @@ fn live<'a>(stage: &'a Stage, exchange: &Mutex<Vec<Held<'a>>>, rng: &mut Rng, al
         Policy::Interleave(NodeSet::first(2)),
     ];
     for _ in 0..LIFE {
-        let order = [0, 0, 0, 1, 2, 3, 5, 9][rng.below(8)];
-        let request = Request::new(GFP_USER, order).with(policies[rng.below(4)]);
+        let order = *rng.pick(&[0, 0, 0, 1, 2, 3, 5, 9]);
+        let request = Request::new(GFP_USER, order).with(*rng.pick(&policies));
         match rng.below(12) {
             0..=4 if held.len() < MOST_HELD => held.extend(stage.arena.alloc(&request).map(|pages| stage.take(pages))),
             5 if held.len() < MOST_HELD => {
                 let mut blocks = Vec::new();
-                let _ = stage.arena.alloc_bulk(&Request { order: Order(0), ..request }, rng.below(100), &mut blocks);
+                let _ = stage.arena.alloc_bulk(
+                    &Request { order: Order(0), ..request },
+                    rng.below(100) as usize,
+                    &mut blocks,
+                );
                 held.extend(blocks.into_iter().map(|pages| stage.take(pages)));
             }
             6 if !held.is_empty() => {
-                let Held { pages, mark } = held.swap_remove(rng.below(held.len()));
+                let Held { pages, mark } = held.swap_remove(rng.below(held.len() as u64) as usize);
                 let order = Order(pages.order().0 / 2);
                 held.extend(pages.split(order).unwrap().map(|pages| Held { pages, mark }));
             }
             7 if !held.is_empty() => {
-                let given = held.swap_remove(rng.below(held.len()));
+                let given = held.swap_remove(rng.below(held.len() as u64) as usize);
                 exchange.lock().unwrap().push(given);
             }
             8 => {
                 let taken = exchange.lock().unwrap().pop();
                 taken.into_iter().for_each(|block| stage.give(block));
             }
-            9 if rng.below(50) == 0 => move_about(rng, all),
-            _ if !held.is_empty() => stage.give(held.swap_remove(rng.below(held.len()))),
+            9 if rng.one_in(50) => move_about(rng, all),
+            _ if !held.is_empty() => stage.give(held.swap_remove(rng.below(held.len() as u64) as usize)),
             _ => {}
         }
     }
@@ -147,12 +140,12 @@ fn live<'a>(stage: &'a Stage, exchange: &Mutex<Vec<Held<'a>>>, rng: &mut Rng, al
 fn stress(stage: &Stage, duration: Duration) {
     let all = sched_getaffinity(None).unwrap();
     let (exchange, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let seeds = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
+    let seeds = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while !over.load(SeqCst) {
-                    let mut rng = Rng(seeds.fetch_add(0x1234_5678_9abd, SeqCst));
+                    let mut rng = Rng::new(seeds.fetch_add(1, SeqCst));
                     // A thread of its own, which exits.
                     std::thread::scope(|life| drop(life.spawn(|| live(stage, &exchange, &mut rng, &all))));
                 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use framewright::report::Source;
 use framewright::request::{GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::{NodeId, Request, ZoneIdx, ZoneKind};
+use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, CpuMode, LocalArena, Pages};
 
 /// Pages that a thread evicts when it finds no permit.
@@ -49,21 +50,14 @@ impl Pool {
     }
 }
 
-fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 fn run(pool: &'static Pool, thread: u64) {
     let requests = [GFP_NOWAIT, GFP_KERNEL, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE].map(Request::page);
     // Every other thread holds its CPU, if it has one to itself.
     let local = if pool.leases && thread % 2 == 1 { pool.arena.local() } else { None };
     let mut held: VecDeque<Pages<'static>> = VecDeque::new();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1);
+    let mut rng = Rng::new(thread);
     while !pool.over.load(SeqCst) {
-        let word = xorshift(&mut state);
+        let word = rng.draw();
         if pool.permit() {
             let request = &requests[(word % 4) as usize];
             let asked = Instant::now();
@@ -82,7 +76,7 @@ fn run(pool: &'static Pool, thread: u64) {
         }
         let mut evicted: Vec<Pages<'static>> = Vec::new();
         for _ in 0..EVICTED {
-            evicted.extend(if xorshift(&mut state).is_multiple_of(3) { held.pop_front() } else { held.pop_back() });
+            evicted.extend(if rng.one_in(3) { held.pop_front() } else { held.pop_back() });
         }
         if evicted.is_empty() {
             evicted.extend(pool.left.lock().unwrap().pop_front());

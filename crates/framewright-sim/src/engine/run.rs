@@ -116,17 +116,11 @@ pub struct Options {
 
 /// The machine cannot be set up.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum SetupError {
     /// Too many CPUs, or none.
     #[error("there is no run on {asked} CPUs: {machine} has 1 to {has}")]
-    Cpus {
-        /// Asked for.
-        asked: usize,
-        /// There.
-        has: usize,
-        /// Name of the machine.
-        machine: String,
-    },
+    Cpus { asked: usize, has: usize, machine: String },
     /// No memory for the stacks.
     #[error("no memory for the stack of CPU {0}")]
     Stack(usize),

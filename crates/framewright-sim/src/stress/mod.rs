@@ -3,8 +3,8 @@
 //! ```text
 //! run(settings)
 //!   └─ episodes, each a fresh machine: a case from its seed            generate.rs, case.rs
-//!        └─ segments: every CPU plays its list, by lot                 player.rs, crate::chance
-//!             └─ interrupts, and NMIs at any step                      interrupts.rs
+//!        └─ segments: every CPU plays its list, by lot                 perform.rs, crate::chance
+//!             └─ interrupts, and NMIs at any step                      irq_calls.rs
 //!             └─ all rest: `validate`, the census, every block held    shadow.rs
 //!        └─ everything is freed, and memory is in one piece again
 //!   └─ something is wrong: the case is made small                      shrink.rs
@@ -20,6 +20,9 @@ mod episodes;
 mod shrink;
 mod play_case;
 mod irq_calls;
+mod perform;
+mod checks;
+mod frees;
 mod player;
 mod generate;
 mod pool;

@@ -6,18 +6,14 @@ use crate::engine::run::{Deadlock, SetupError};
 
 /// Why a run failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum FioFailure {
     /// Fewer CPUs than roles.
     #[error(
         "{machine} has {cpus} CPUs: too few for four readers, one that wants huge pages and the kernel's threads of \
             each node"
     )]
-    Cpus {
-        /// The machine.
-        machine: String,
-        /// How many it has.
-        cpus: usize,
-    },
+    Cpus { machine: String, cpus: usize },
     /// The configuration is wrong.
     #[error("the allocator cannot be set up: {0}")]
     Boot(BootError),
@@ -29,12 +25,7 @@ pub enum FioFailure {
     Deadlock(#[from] Deadlock),
     /// A request failed again and again.
     #[error("no memory for {request:?}: {error}")]
-    Memory {
-        /// The request.
-        request: Request,
-        /// The allocator's answer.
-        error: AllocError,
-    },
+    Memory { request: Request, error: AllocError },
     /// The allocator's words contradict each other.
     #[error("the allocator is in disorder: {0}")]
     Disorder(Violation),

@@ -22,6 +22,7 @@ pub struct Failure {
 
 /// Why a run failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum Cause {
     /// The machine cannot be set up.
     #[error(transparent)]
@@ -34,26 +35,10 @@ pub enum Cause {
     Unfit(String),
     /// A request was not served.
     #[error("CPU {cpu} got no block of order {} of {frames} frames: {error}", .request.order)]
-    NoMemory {
-        /// The CPU that asked.
-        cpu: usize,
-        /// What it asked for.
-        request: Request,
-        /// The allocator's answer.
-        error: AllocError,
-        /// Memory of the machine, in frames.
-        frames: u64,
-    },
+    NoMemory { cpu: usize, request: Request, error: AllocError, frames: u64 },
     /// A free was refused.
     #[error("CPU {cpu} was not let free {pfn}: {error}")]
-    Free {
-        /// The CPU that freed.
-        cpu: usize,
-        /// The block, or the first of many.
-        pfn: Pfn,
-        /// The allocator's answer.
-        error: FreeError,
-    },
+    Free { cpu: usize, pfn: Pfn, error: FreeError },
     /// All CPUs wait for each other.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),

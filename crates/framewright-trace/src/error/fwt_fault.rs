@@ -8,6 +8,7 @@ pub(crate) type FwtResult<T> = Result<T, CompactFault>;
 
 /// A fault of a compact trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum CompactFault {
     /// The file does not start as it must.
     #[error("is no compact trace: it does not start with the bytes of one")]
@@ -29,14 +30,7 @@ pub enum CompactFault {
     Misplaced(String),
     /// Something is longer than it may be.
     #[error("{what} claims a length of {value}, above {limit}")]
-    Length {
-        /// The part of the file.
-        what: &'static str,
-        /// Its length.
-        value: u64,
-        /// The largest length.
-        limit: u64,
-    },
+    Length { what: &'static str, value: u64, limit: u64 },
     /// A part has another length than it claims.
     #[error("{0} has another length than it claims")]
     Mismatch(&'static str),
@@ -48,12 +42,5 @@ pub enum CompactFault {
     Compression(&'static str),
     /// The header's counts are wrong.
     #[error("has {found} {what}, but the header says {header}")]
-    Count {
-        /// The things that are counted.
-        what: &'static str,
-        /// The number in the file.
-        found: u64,
-        /// The number in the header.
-        header: u64,
-    },
+    Count { what: &'static str, found: u64, header: u64 },
 }

@@ -9,6 +9,7 @@ use crate::lines::LINE_LIMIT;
 
 /// A fault of a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum LineFault {
     /// Longer than any line of a trace.
     #[error("the line is longer than {LINE_LIMIT} bytes; it starts {0}")]
@@ -27,42 +28,16 @@ pub enum LineFault {
     Ticks(Excerpt),
     /// A field is missing.
     #[error("{event} has no {field}=")]
-    Missing {
-        /// The event.
-        event: &'static str,
-        /// The field.
-        field: &'static str,
-    },
+    Missing { event: &'static str, field: &'static str },
     /// A field occurs twice.
     #[error("{event} has {field}= twice, as if two lines had run together")]
-    Repeated {
-        /// The event.
-        event: &'static str,
-        /// The field.
-        field: &'static str,
-    },
+    Repeated { event: &'static str, field: &'static str },
     /// A field is no number.
     #[error("{event} has {field}={text}, which is no number")]
-    Number {
-        /// The event.
-        event: &'static str,
-        /// The field.
-        field: &'static str,
-        /// Its text.
-        text: Excerpt,
-    },
+    Number { event: &'static str, field: &'static str, text: Excerpt },
     /// A field's number is too large.
     #[error("{event} has {field}={value}, above {limit}")]
-    Range {
-        /// The event.
-        event: &'static str,
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-        /// The largest that it can have.
-        limit: u64,
-    },
+    Range { event: &'static str, field: &'static str, value: u64, limit: u64 },
     /// A flag that no kernel has.
     #[error("gfp_flags has {0}, which is no flag")]
     Flag(Excerpt),
@@ -74,12 +49,7 @@ pub enum LineFault {
     Migratetype(u64),
     /// A request's mobility is not the one that its flags ask for.
     #[error("migratetype={value} is not what {gfp} asks for in the numbering of the lines before; say which it is")]
-    Contradiction {
-        /// The mobility's number.
-        value: u64,
-        /// The flags.
-        gfp: Gfp,
-    },
+    Contradiction { value: u64, gfp: Gfp },
     /// The numbering turned out to be another one than assumed.
     #[error(
         "this request shows that 1 is reclaimable and 2 movable, but earlier events were read the other way round; say that the kernel is older than 4.4"
@@ -89,28 +59,13 @@ pub enum LineFault {
     #[error(
         "{address:#x} is in no table of page descriptors at one of the usual addresses (the kernel randomises them unless booted with nokaslr); say where frame 0's is"
     )]
-    PageTable {
-        /// The address.
-        address: u64,
-    },
+    PageTable { address: u64 },
     /// An address between two page descriptors.
     #[error("{address:#x} is not the address of a page descriptor: not a multiple of 64 above {base:#x}")]
-    Descriptor {
-        /// The address.
-        address: u64,
-        /// Where frame 0's descriptor is.
-        base: u64,
-    },
+    Descriptor { address: u64, base: u64 },
     /// A page descriptor's frame is outside the machine, or far above all earlier ones.
     #[error(
         "{address:#x} would be the page descriptor of frame {pfn}, above all others (they end at {end}); say where frame 0's is"
     )]
-    FrameAbove {
-        /// The address.
-        address: u64,
-        /// The frame that it would be of.
-        pfn: Pfn,
-        /// One past the highest frame that is known.
-        end: Pfn,
-    },
+    FrameAbove { address: u64, pfn: Pfn, end: Pfn },
 }

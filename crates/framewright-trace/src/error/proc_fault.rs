@@ -7,33 +7,17 @@ pub(crate) type ProcResult<T> = Result<T, ProcFault>;
 
 /// A fault of a file in a format of `/proc`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum ProcFault {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
-    Expected {
-        /// The text that should be there.
-        expected: &'static str,
-        /// The text that is there.
-        found: Excerpt,
-    },
+    Expected { expected: &'static str, found: Excerpt },
     /// A zone's number is missing.
     #[error("zone {zone} of node {node} has no `{field}`")]
-    Missing {
-        /// The zone's node.
-        node: u32,
-        /// The zone's name.
-        zone: String,
-        /// The missing number.
-        field: &'static str,
-    },
+    Missing { node: u32, zone: String, field: &'static str },
     /// A row has another number of columns than the one before it.
     #[error("{found} numbers, but {expected} in the lines before")]
-    Columns {
-        /// Numbers in the rows before.
-        expected: usize,
-        /// Numbers in this row.
-        found: usize,
-    },
+    Columns { expected: usize, found: usize },
     /// The file holds nothing of its kind.
     #[error("there is no {0} in it")]
     Empty(&'static str),

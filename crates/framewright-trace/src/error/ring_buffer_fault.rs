@@ -7,23 +7,14 @@ pub(crate) type RawResult<T> = Result<T, RawFault>;
 
 /// A fault of a page of a ring buffer, or of a description of its events.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum RawFault {
     /// A description lacks a line.
     #[error("the description of {what} has no {field}")]
-    Missing {
-        /// The event or file that is described.
-        what: String,
-        /// The field.
-        field: &'static str,
-    },
+    Missing { what: String, field: &'static str },
     /// A line of a description cannot be read.
     #[error("expected {expected}, found {found}")]
-    Expected {
-        /// The text that should be there.
-        expected: &'static str,
-        /// The text that is there.
-        found: Excerpt,
-    },
+    Expected { expected: &'static str, found: Excerpt },
     /// An event that is none of those that are read.
     #[error("events called {0} are not read")]
     UnknownEvent(Excerpt),
@@ -32,43 +23,20 @@ pub enum RawFault {
     Size(String, usize),
     /// A page is shorter than it says, or than its header.
     #[error("the page has {found} bytes, but needs {needed}")]
-    Short {
-        /// Bytes of the page.
-        found: usize,
-        /// Bytes that it needs at least.
-        needed: usize,
-    },
+    Short { found: usize, needed: usize },
     /// An event goes beyond its page.
     #[error("an event at byte {at} of the page's data goes beyond its end")]
-    Beyond {
-        /// Where it starts.
-        at: usize,
-    },
+    Beyond { at: usize },
     /// An event is too short for its fields.
     #[error("an event of {found} bytes has no {field}")]
-    NoField {
-        /// The field.
-        field: &'static str,
-        /// Bytes of the event.
-        found: usize,
-    },
+    NoField { field: &'static str, found: usize },
     /// An impossible value.
     #[error("an event has {field} {value}, which cannot be")]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-    },
+    Value { field: &'static str, value: u64 },
     /// The file ends in the middle of a page.
     #[error("the file ends in the middle of page {0}")]
     Cut(u64),
     /// A page has a fault.
     #[error("page {number}: {fault}")]
-    InPage {
-        /// The page, counted from 1.
-        number: u64,
-        /// The page's fault.
-        fault: Box<RawFault>,
-    },
+    InPage { number: u64, fault: Box<RawFault> },
 }

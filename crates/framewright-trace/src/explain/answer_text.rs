@@ -6,12 +6,13 @@
 use std::fmt::{self, Formatter};
 
 use framewright::units::MigrateType;
+use framewright_table::figures::thousands;
 use framewright_table::{Table, cells};
 
 use super::explanation::{Explanation, Holding, IncidentKind, Listing, Near, Obstacles, Row, Taken, Tried};
 use super::requester::Requester;
 use super::zonelist::{Verdict, ZoneThen};
-use crate::counted::{counted, grouped};
+use crate::counted::counted;
 use crate::mechanisms::label;
 
 /// Prints a [`Listing`]: the worst of each kind.
@@ -75,7 +76,7 @@ fn section(f: &mut Formatter<'_>, kind: IncidentKind, rows: &[&Row], limit: usiz
     write!(f, "{table}")?;
     match rows.len().saturating_sub(limit) {
         0 => Ok(()),
-        more => writeln!(f, "    and {} more", grouped(more as u64)),
+        more => writeln!(f, "    and {} more", thousands(more as u64)),
     }
 }
 
@@ -97,12 +98,12 @@ fn line(row: &Row) -> Vec<String> {
     let mut cells = cells!["{:>7}" = row.number, "{:>12}" = seconds(row.by.time_ns), "  {task:<23}", "{asked:<16}"];
     if let Some(fallback) = &row.fallback {
         let from = format!("{} {}", fallback.from, fallback.found_order);
-        let (held, failed) = (duration(fallback.held_ns), grouped(fallback.failed_meanwhile));
+        let (held, failed) = (duration(fallback.held_ns), thousands(fallback.failed_meanwhile));
         cells.extend(cells!["{from:<15}", "{held:>11}", "{failed:>9}"]);
     }
     if let Some(failure) = &row.failure {
         let largest = failure.largest.map_or_else(|| "none".to_owned(), |order| format!("order {order}"));
-        cells.extend(cells!["{:>9}" = grouped(failure.free), "{largest:>10}", "  {}" = failure.why]);
+        cells.extend(cells!["{:>9}" = thousands(failure.free), "{largest:>10}", "  {}" = failure.why]);
     }
     cells
 }
@@ -133,7 +134,7 @@ fn heading(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     };
     let (mobility, order, by) = (row.migratetype, row.order, &row.by);
     writeln!(f, "Number {} of {}: a request for {mobility} memory of order {order} {what}", row.number, answer.of)?;
-    writeln!(f, "  trace  {}, event {}, time {}", answer.trace, grouped(by.event), seconds(by.time_ns))?;
+    writeln!(f, "  trace  {}, event {}, time {}", answer.trace, thousands(by.event), seconds(by.time_ns))?;
     writeln!(f, "  under  {}", short(&answer.mechanisms))?;
     writeln!(f, "  task   {}-{} on CPU {}", by.task, by.pid, by.cpu)?;
     writeln!(f, "  flags  {}", row.gfp)?;
@@ -165,7 +166,7 @@ fn in_short(answer: &Explanation) -> String {
         Tried { moved, .. } if moved.iter().any(|pageblock| pageblock.emptied) => "emptied too little",
         _ => "emptied no pageblock",
     };
-    let free = grouped(failure.free);
+    let free = thousands(failure.free);
     format!("{free} frames above the marks, but no block of order {}; compaction {compaction}", row.order)
 }
 
@@ -176,7 +177,7 @@ fn zones(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     for zone in &answer.zones {
         let name = format!("{} {}", zone.node, zone.zone);
         let (free, low, min) =
-            (grouped(zone.free), margin(zone.free, zone.keeps_low), margin(zone.free, zone.keeps_min));
+            (thousands(zone.free), margin(zone.free, zone.keeps_low), margin(zone.free, zone.keeps_min));
         let verdict = verdict(zone, answer.row.order);
         table.row(cells!["  {name:<14}", "{free:>10}", "{low:>11}", "{min:>11}", "  {verdict}"]);
     }
@@ -198,7 +199,7 @@ fn zones(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
 
 /// The free frames above those that have to stay free; negative below.
 fn margin(free: u64, keeps: u64) -> String {
-    if free >= keeps { grouped(free - keeps) } else { format!("-{}", grouped(keeps - free)) }
+    if free >= keeps { thousands(free - keeps) } else { format!("-{}", thousands(keeps - free)) }
 }
 
 fn verdict(zone: &ZoneThen, order: u8) -> String {
@@ -253,12 +254,12 @@ fn compaction(tried: &Tried, mechanisms: &str, kind: IncidentKind) -> Option<Str
     let moved: u64 = tried.moved.iter().map(|pageblock| pageblock.frames).sum();
     let emptied: Vec<String> =
         tried.moved.iter().filter(|pageblock| pageblock.emptied).map(|pageblock| hex(pageblock.pfn)).collect();
-    let mut text = format!("compaction looked at {}, moved {}", counted(tried.scanned, "frame"), grouped(moved));
+    let mut text = format!("compaction looked at {}, moved {}", counted(tried.scanned, "frame"), thousands(moved));
     if !tried.moved.is_empty() {
         text += &format!(" out of {}", counted(tried.moved.len() as u64, "pageblock"));
     }
     if tried.stayed != 0 {
-        text += &format!("; {} could not be moved", grouped(tried.stayed));
+        text += &format!("; {} could not be moved", thousands(tried.stayed));
     }
     text += &match emptied.len() {
         0 => "; no pageblock was emptied".to_owned(),
@@ -296,7 +297,7 @@ fn taken(f: &mut Formatter<'_>, row: &Row, taken: &Taken) -> fmt::Result {
     };
     writeln!(f, "  {of} {} {claimed}", few(&pfns))?;
     let used: u64 = taken.held.iter().map(|holding| holding.frames).sum();
-    writeln!(f, "  in use there just before: {} of {} frames", grouped(used), grouped(taken.memory))?;
+    writeln!(f, "  in use there just before: {} of {} frames", thousands(used), thousands(taken.memory))?;
     holders(f, &taken.held, NAMED, row.by.time_ns)?;
     match taken.earlier.len() {
         0 => writeln!(f, "  no fallback took from there before"),
@@ -313,7 +314,7 @@ fn became(f: &mut Formatter<'_>, row: &Row, taken: &Taken) -> fmt::Result {
     write!(f, "  {mobility} pages were there for {held} in all, at most {most} at once")?;
     match fallback.left {
         0 => writeln!(f, "; none at the end")?,
-        left => writeln!(f, "; {} at the end", grouped(left))?,
+        left => writeln!(f, "; {} at the end", thousands(left))?,
     }
     match taken.free_again_ns {
         Some(time) => {
@@ -329,7 +330,7 @@ fn became(f: &mut Formatter<'_>, row: &Row, taken: &Taken) -> fmt::Result {
             writeln!(f, "    number {}", few(&numbers(&taken.failures)))?;
             match taken.alone {
                 0 => Ok(()),
-                alone => writeln!(f, "    in {} of these cases nothing else was in use there", grouped(alone)),
+                alone => writeln!(f, "    in {} of these cases nothing else was in use there", thousands(alone)),
             }
         }
     }
@@ -347,7 +348,7 @@ fn in_the_way(f: &mut Formatter<'_>, row: &Row, obstacles: &Obstacles) -> fmt::R
     table.row(cells!["  {:<44}" = ""].into_iter().chain(heads).collect());
     for class in &obstacles.classes {
         let count = |name: &&str| class.pageblocks.get(name).copied().unwrap_or(0);
-        let counts = types.iter().map(|name| format!("{:>13}", grouped(count(name))));
+        let counts = types.iter().map(|name| format!("{:>13}", thousands(count(name))));
         table.row(cells!["  {:<44}" = class.class].into_iter().chain(counts).collect());
     }
     write!(f, "{table}")?;
@@ -362,7 +363,7 @@ fn in_the_way(f: &mut Formatter<'_>, row: &Row, obstacles: &Obstacles) -> fmt::R
                 (Some(task), Some(gfp)) => format!("{task:<16} {}", plain(gfp)),
                 _ => "in use when recording began".to_owned(),
             };
-            table.row(cells!["  {:>10}" = grouped(group.pageblocks), "{:>8}" = grouped(group.frames), "  {who}"]);
+            table.row(cells!["  {:>10}" = thousands(group.pageblocks), "{:>8}" = thousands(group.frames), "  {who}"]);
         }
         write!(f, "{table}")?;
         others(f, obstacles.holders.len(), NAMED)?;
@@ -378,7 +379,7 @@ fn in_the_way(f: &mut Formatter<'_>, row: &Row, obstacles: &Obstacles) -> fmt::R
 
 fn nearest(f: &mut Formatter<'_>, near: &Near, now: u64) -> fmt::Result {
     let stays = if near.pinned == 1 { "1 page stays".to_owned() } else { format!("{} pages stay", near.pinned) };
-    write!(f, "  {} {}: {stays}, {} could be moved", hex(near.pfn), near.migratetype, grouped(near.movable))?;
+    write!(f, "  {} {}: {stays}, {} could be moved", hex(near.pfn), near.migratetype, thousands(near.movable))?;
     match near.fallbacks.len() {
         0 => writeln!(f, "; no fallback on it"),
         _ => writeln!(f, "; fallbacks on it: number {}", few(&numbers(&near.fallbacks))),
@@ -397,7 +398,7 @@ fn holders(f: &mut Formatter<'_>, held: &[Holding], most: usize, now: u64) -> fm
                 format!("{ago:>8} before, {task}-{pid} {}", plain(gfp))
             }
         };
-        table.row(cells!["    {:>5}" = grouped(*frames), "  {migratetype:<12}", "{:<10}" = hex(*pfn), "{by}"]);
+        table.row(cells!["    {:>5}" = thousands(*frames), "  {migratetype:<12}", "{:<10}" = hex(*pfn), "{by}"]);
     }
     write!(f, "{table}")?;
     others(f, held.len(), most)
@@ -416,7 +417,7 @@ fn few(words: &[String]) -> String {
     let named = words.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
     match words.len().saturating_sub(MOST) {
         0 => named,
-        more => format!("{named} and {} more", grouped(more as u64)),
+        more => format!("{named} and {} more", thousands(more as u64)),
     }
 }
 

@@ -53,18 +53,14 @@ use crate::replay::{self, Recording, ReplayError, ReplayOptions};
 
 /// An error of a question.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum ExplainError {
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// No incident has this number.
     #[error("there is no number {number}: {}", have(*.count))]
-    NoSuch {
-        /// The number that was asked for.
-        number: u64,
-        /// The number of incidents.
-        count: u64,
-    },
+    NoSuch { number: u64, count: u64 },
 }
 
 fn have(count: u64) -> String {

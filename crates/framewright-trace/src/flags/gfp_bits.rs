@@ -335,37 +335,21 @@ impl fmt::Display for Kernels {
 
 /// The reason why a value cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum BitsFault {
     /// The possible kernels disagree.
     #[error(
         "gfp_flags={value:#x} cannot be read without the kernel's version: {doubtful:#x} of it is not the same in {kernels}"
     )]
-    Doubtful {
-        /// The value.
-        value: u32,
-        /// Bits that differ.
-        doubtful: u32,
-        /// The possible kernels.
-        kernels: Kernels,
-    },
+    Doubtful { value: u32, doubtful: u32, kernels: Kernels },
     /// Some bits are no flags.
     #[error("gfp_flags={value:#x} has {unknown:#x}, which is no flag of {kernels}")]
-    Unknown {
-        /// The value.
-        value: u32,
-        /// Bits that are no flags.
-        unknown: u32,
-        /// The possible kernels.
-        kernels: Kernels,
-    },
+    Unknown { value: u32, unknown: u32, kernels: Kernels },
     /// A kernel before 6.3, but earlier values were read as of one since then.
     #[error(
         "gfp_flags={value:#x} has __GFP_ATOMIC, so the kernel is older than 6.3, but earlier events were read as of a later one"
     )]
-    Atomic {
-        /// The value.
-        value: u32,
-    },
+    Atomic { value: u32 },
 }
 
 impl BitsFault {

@@ -1,7 +1,7 @@
 //! Numbers of one to ten bytes, seven bits in each, the lowest first.
 //!
-//! Signed numbers are folded so that small ones stay small (zigzag). The bytes are those of the crate `integer-encoding`;
-//! this file adds names for messages, and a short way for numbers of one byte, which are most.
+//! Signed numbers are folded so that small ones stay small (zigzag). The bytes are those of the crate
+//! `integer-encoding`; this file adds names for messages, and a short way for numbers of one byte, which are most.
 
 use integer_encoding::VarInt;
 

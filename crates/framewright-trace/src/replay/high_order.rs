@@ -46,8 +46,8 @@ impl HighOrderBlocks {
 
     /// Order of the object that the kernel moved from `old` to `new`.
     ///
-    /// That of the block at `old`, or 0 if the block has been split and this is one page of it. `is_free` says whether a
-    /// block of an order at `new` is free: then the whole block can have moved.
+    /// That of the block at `old`, or 0 if the block has been split and this is one page of it. `is_free` says whether
+    /// a block of an order at `new` is free: then the whole block can have moved.
     pub(super) fn moved(&self, span: &Span, old: Pfn, new: Pfn, is_free: impl FnOnce(Order) -> bool) -> Order {
         let order = self.starting_at(span, old);
         let fits = new.is_aligned(order) && is_free(order);

@@ -10,11 +10,12 @@ use std::fmt::{self, Formatter};
 use framewright::Mechanisms;
 use framewright::units::MigrateType;
 use framewright_table::Table as Sheet;
+use framewright_table::figures::thousands;
 
 use super::recorded_machine::Knowledge;
 use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, UnusableIndex, ZoneBlocks, free_frames};
 use super::thp_faults::FirstTry;
-use crate::counted::{counted, grouped};
+use crate::counted::counted;
 use crate::mechanisms::unlike;
 use crate::proc::PageTypeInfo;
 use crate::record::Kind;
@@ -61,15 +62,15 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         .filter_map(|name| q.by_name.get(name).map(|&count| (name, count)))
         .map(|(name, count)| {
             let failed = if *name == Kind::NAMES[0] && q.failed_allocs != 0 {
-                format!(" ({} failed)", grouped(q.failed_allocs))
+                format!(" ({} failed)", thousands(q.failed_allocs))
             } else {
                 String::new()
             };
-            format!("{} {name}{failed}", grouped(count))
+            format!("{} {name}{failed}", thousands(count))
         })
         .collect();
-    writeln!(f, "  {} events: {}", grouped(q.events), names.join(", "))?;
-    let lost = if q.lost_events == 0 { "an unknown number".to_owned() } else { grouped(q.lost_events) };
+    writeln!(f, "  {} events: {}", thousands(q.events), names.join(", "))?;
+    let lost = if q.lost_events == 0 { "an unknown number".to_owned() } else { thousands(q.lost_events) };
     match q.lost_reports {
         0 => writeln!(f, "  lost by the tracer: none")?,
         gaps => {
@@ -80,16 +81,16 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     writeln!(
         f,
         "  unknown frees {}, re-allocations {}, blocks freed in parts {}, moves to an allocated page {}",
-        grouped(q.free_unknown),
-        grouped(q.reallocations),
-        grouped(q.splits),
-        grouped(q.moves_to_allocated)
+        thousands(q.free_unknown),
+        thousands(q.reallocations),
+        thousands(q.splits),
+        thousands(q.moves_to_allocated)
     )?;
     let m = &report.machine;
     writeln!(
         f,
         "  machine: {} frames, {}, {}",
-        grouped(m.frames),
+        thousands(m.frames),
         counted(m.nodes as u64, "node"),
         counted(m.cpus as u64, "CPU")
     )?;
@@ -101,7 +102,7 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "  known of the state before the first event: {known}")?;
     match q.initial_blocks_off {
         Some(0) => writeln!(f, "; free blocks are those of buddyinfo"),
-        Some(off) => writeln!(f, "; {} free blocks more or less than in buddyinfo", grouped(off)),
+        Some(off) => writeln!(f, "; {} free blocks more or less than in buddyinfo", thousands(off)),
         None => writeln!(f),
     }
 }
@@ -114,7 +115,7 @@ fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
         (q.malformed_lines, "events that could not be read"),
     ];
     let left_out = left_out.iter().filter(|(count, _)| *count != 0);
-    let left_out: Vec<String> = left_out.map(|(count, what)| format!("{what} {}", grouped(*count))).collect();
+    let left_out: Vec<String> = left_out.map(|(count, what)| format!("{what} {}", thousands(*count))).collect();
     if !left_out.is_empty() {
         writeln!(f, "  not used: {}", left_out.join(", "))?;
         q.malformed.iter().try_for_each(|message| writeln!(f, "    {message}"))?;
@@ -122,7 +123,7 @@ fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
     if q.unknown_flags.is_empty() {
         return Ok(());
     }
-    let flags = q.unknown_flags.iter().map(|(flag, count)| format!("{flag} {}", grouped(*count)));
+    let flags = q.unknown_flags.iter().map(|(flag, count)| format!("{flag} {}", thousands(*count)));
     let flags: Vec<String> = flags.collect();
     writeln!(f, "  flags that are not known here, left out of their requests: {}", flags.join(", "))
 }
@@ -158,20 +159,20 @@ fn row(
 
 fn faults(t: &mut Sheet, report: &Report) {
     let share = |served: u64, of: u64| if of == 0 { String::new() } else { percent(served, of) };
-    let number = |value: u64| Some(grouped(value));
-    row(t, report, "huge page faults", |l| number(l.order9_faults), |c| grouped(c.order9_faults));
+    let number = |value: u64| Some(thousands(value));
+    row(t, report, "huge page faults", |l| number(l.order9_faults), |c| thousands(c.order9_faults));
     let (linux, ours) = (
-        |l: &LinuxColumn| Some(grouped(l.order9_faults_served) + &share(l.order9_faults_served, l.order9_faults)),
-        |c: &Column| grouped(c.order9_faults_served) + &share(c.order9_faults_served, c.order9_faults),
+        |l: &LinuxColumn| Some(thousands(l.order9_faults_served) + &share(l.order9_faults_served, l.order9_faults)),
+        |c: &Column| thousands(c.order9_faults_served) + &share(c.order9_faults_served, c.order9_faults),
     );
     row(t, report, "  served with a huge page", linux, ours);
-    row(t, report, "  served here, failed by Linux", |_| None, |c| grouped(c.served_where_linux_failed));
-    row(t, report, "  failed here, served by Linux", |_| None, |c| grouped(c.failed_where_linux_served));
+    row(t, report, "  served here, failed by Linux", |_| None, |c| thousands(c.served_where_linux_failed));
+    row(t, report, "  failed here, served by Linux", |_| None, |c| thousands(c.failed_where_linux_served));
     let label = "  requests: first tries and retries";
-    row(t, report, label, |l| number(l.order9_requests), |c| grouped(c.order9_requests));
+    row(t, report, label, |l| number(l.order9_requests), |c| thousands(c.order9_requests));
     let label = "  most huge pages held at once";
-    row(t, report, label, |l| number(l.peak_blocks_held), |c| grouped(c.peak_blocks_held));
-    row(t, report, "  base pages not taken for those served here", |_| None, |c| grouped(c.base_pages_skipped));
+    row(t, report, label, |l| number(l.peak_blocks_held), |c| thousands(c.peak_blocks_held));
+    row(t, report, "  base pages not taken for those served here", |_| None, |c| thousands(c.base_pages_skipped));
 }
 
 fn percent(part: u64, of: u64) -> String {
@@ -179,11 +180,11 @@ fn percent(part: u64, of: u64) -> String {
 }
 
 fn fragmentation(t: &mut Sheet, report: &Report) {
-    let number = |value: u64| Some(grouped(value));
-    row(t, report, "pages moved by compaction", |l| number(l.page_moves), |c| grouped(c.page_moves));
-    row(t, report, "fallbacks to another mobility", |l| number(l.extfrag_events), |c| grouped(c.extfrag_events));
+    let number = |value: u64| Some(thousands(value));
+    row(t, report, "pages moved by compaction", |l| number(l.page_moves), |c| thousands(c.page_moves));
+    row(t, report, "fallbacks to another mobility", |l| number(l.extfrag_events), |c| thousands(c.extfrag_events));
     let label = "  fragmenting: of less than a pageblock";
-    row(t, report, label, |l| number(l.extfrag_fragmenting), |c| grouped(c.extfrag_fragmenting));
+    row(t, report, label, |l| number(l.extfrag_fragmenting), |c| thousands(c.extfrag_fragmenting));
     for order in report.linux.unusable_index.keys() {
         let share = |index: &UnusableIndex| format!("{:.3}", index.get(order).copied().unwrap_or(0.0));
         let label = format!("share of free memory unusable for order {order}");
@@ -200,18 +201,18 @@ fn free(t: &mut Sheet, report: &Report) {
         let off = free_frames(zones) as f64 - recorded.free_frames as f64;
         format!("{:+.2} %", off * 100.0 / recorded.managed.max(1) as f64)
     };
-    let frames = |zones: &[ZoneBlocks]| grouped(free_frames(zones));
+    let frames = |zones: &[ZoneBlocks]| thousands(free_frames(zones));
     row(t, report, "frames free at the end", |l| Some(frames(&l.buddyinfo)), |c| frames(&c.buddyinfo));
-    let label = format!("  off the kernel's own {}", grouped(recorded.free_frames));
+    let label = format!("  off the kernel's own {}", thousands(recorded.free_frames));
     row(t, report, &label, |l| Some(off(&l.buddyinfo)), |c| off(&c.buddyinfo));
 }
 
 fn conduct(t: &mut Sheet, report: &Report) {
-    row(t, report, "other requests failed here, served by Linux", |_| None, |c| grouped(c.failed_smaller));
-    row(t, report, "frees refused", |_| None, |c| grouped(c.frees_refused));
+    row(t, report, "other requests failed here, served by Linux", |_| None, |c| thousands(c.failed_smaller));
+    row(t, report, "frees refused", |_| None, |c| thousands(c.frees_refused));
     let conserved = |c: &Column| if c.pages_conserved { "yes" } else { "NO" }.to_owned();
     row(t, report, "every page accounted for at the end", |_| None, conserved);
-    row(t, report, "events/s on one core", |_| None, |c| grouped(c.events_per_second as u64));
+    row(t, report, "events/s on one core", |_| None, |c| thousands(c.events_per_second as u64));
 }
 
 fn notes(report: &Report) -> String {
@@ -237,7 +238,7 @@ fn orders(t: &mut Sheet, report: &Report) {
         let cells = rows.map(|row| {
             let row = row.iter().find(|row| row.order == order);
             let (requests, failed) = row.map_or((0, 0), |row| (row.requests, row.failed));
-            format!("{} / {}", grouped(requests), grouped(failed))
+            format!("{} / {}", thousands(requests), thousands(failed))
         });
         line(t, &format!("  order {order}"), cells);
     }
@@ -259,7 +260,7 @@ fn extfrag(t: &mut Sheet, report: &Report) {
         let rows = std::iter::once(&report.linux.extfrag).chain(report.columns.iter().map(|column| &column.extfrag));
         let events = |rows: &Vec<ExtfragRow>| rows.iter().find(|row| key(row) == wanted).map_or(0, |row| row.events);
         let label = format!("  {want} order {order} from {from} order {found}");
-        line(t, &label, rows.map(|rows| grouped(events(rows))));
+        line(t, &label, rows.map(|rows| thousands(events(rows))));
     }
 }
 
@@ -303,7 +304,7 @@ fn mobilities(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     for (i, info) in infos.iter().enumerate() {
         for counts in &info.pageblocks {
             let label = label(&name(report, i), counts.node, (&counts.zone, ""));
-            row(&label, counts.count.iter().map(|&count| grouped(count)).collect());
+            row(&label, counts.count.iter().map(|&count| thousands(count)).collect());
         }
     }
     write!(f, "\n{table}")
@@ -336,7 +337,7 @@ mod tests {
         line(
             &mut table,
             "  order 0",
-            [692_422_u64, u64::MAX, 7].map(|n| format!("{} / {}", grouped(n), grouped(n))).into_iter(),
+            [692_422_u64, u64::MAX, 7].map(|n| format!("{} / {}", thousands(n), thousands(n))).into_iter(),
         );
         let text = table.to_string();
         assert!(text.contains("692,422 / 692,422 18,446,744"), "{text}");

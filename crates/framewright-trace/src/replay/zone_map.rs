@@ -29,6 +29,7 @@ use crate::struct_page::PFN_LIMIT;
 
 /// A fault of a recorded zone.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 pub enum ZoneFault {
     /// A zone has frames, but no first one.
     #[error("has memory but no start_pfn")]
@@ -50,12 +51,7 @@ pub enum ZoneFault {
     Twice,
     /// Two zones share more frames than there are.
     #[error("shares frames with zone {zone} of node {node}, and both together have more than there are")]
-    Overlap {
-        /// The other zone's node.
-        node: u32,
-        /// The other zone.
-        zone: String,
-    },
+    Overlap { node: u32, zone: String },
 }
 
 /// The zones with memory that the page allocator manages.

@@ -6,8 +6,11 @@
 //! | stage | allocation | free | what it needs |
 //! |---|---|---|---|
 //! | fast path | `World::alloc_fast` | `World::free_fast` | a block, or room, on the running CPU's list |
-//! | cached | `World::alloc_cached` | `World::free_cached` | the list's spare magazine, or one of the zone's depot |
-//! | slow | `World::alloc_slow` | `World::free_slow` | everything else: other zones, the zone lock, reclaim |
+//! | pinned | `World::alloc_pinned` | `World::free_cached` | a magazine; for an allocation, or a zone above its mark |
+//! | slow | `Allocator::alloc_slow` | `Allocator::free_slow` | everything else, such as reclaim |
+//!
+//! The pinned stage of an allocation searches the CPU's lists and the depot once. It passes its plan to the slow stage,
+//! which tries the rungs of `slowpath.rs`. A request that the pinned stage cannot take is planned by the slow stage.
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
@@ -16,7 +19,8 @@ use crate::seam::machine::{Fault, Machine, Pinned, Step};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, FreeError, Why};
 use crate::types::request::Request;
-use crate::types::units::{Order, Pfn};
+use crate::types::units::{Frame, Order, Pfn};
+use crate::zonelist::plan::Plan;
 
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Allocates a block of `1 << request.order` frames; returns its first.
@@ -53,13 +57,29 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[inline(never)]
     fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
-        match self.world.pinned_now(|cx| self.world.alloc_cached(cx, request)).flatten() {
-            Some(pfn) => {
-                self.announce(pfn, request);
-                Ok(pfn)
-            }
-            None => self.alloc_slow(request),
+        let tried = self.world.pinned_now(|cx| self.world.alloc_pinned(cx, request));
+        self.served_or_slow(request, tried.unwrap_or(Err(None)))
+    }
+
+    /// Returns the block that the pinned stage found, or goes on with its plan.
+    #[inline(always)]
+    pub(crate) fn served_or_slow(
+        &self,
+        request: &Request,
+        tried: Result<Frame, Option<Plan>>,
+    ) -> Result<Pfn, AllocError> {
+        match tried {
+            Ok(frame) => Ok(self.served(request, frame)),
+            Err(tried) => self.alloc_slow(request, tried),
         }
+    }
+
+    /// Announces the block of a request; returns its first frame's number.
+    #[inline(always)]
+    pub(crate) fn served(&self, request: &Request, frame: Frame) -> Pfn {
+        let pfn = self.world.shared.frames.pfn(frame);
+        self.announce(pfn, request);
+        pfn
     }
 
     #[inline(always)]
@@ -73,33 +93,20 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn alloc_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
-        self.machine().step(Step::AllocLong);
-        self.check(request)?;
+    fn alloc_slow(&self, request: &Request, tried: Option<Plan>) -> Result<Pfn, AllocError> {
+        if tried.is_none() {
+            self.machine().step(Step::AllocLong);
+            self.check(request)?;
+        }
         if self.machine().is_in_section() {
             return Err(AllocError::InInterrupt);
         }
         let Ok(_held) = self.hold_cpu(request.gfp) else { return self.alloc_without_cpu(request) };
-        self.alloc_slow_or(request, |_| None)
-    }
-
-    /// Allocates by the slow path, or asks `otherwise` with the reason for the failure.
-    ///
-    /// A block that `otherwise` returns is not announced here.
-    pub(crate) fn alloc_slow_or(
-        &self,
-        request: &Request,
-        otherwise: impl FnOnce(Why) -> Option<Pfn>,
-    ) -> Result<Pfn, AllocError> {
-        self.check(request)?;
-        match self.world.alloc_slow(request) {
-            Ok(frame) => {
-                let pfn = self.world.shared.frames.pfn(frame);
-                self.announce(pfn, request);
-                Ok(pfn)
-            }
-            Err(why) => otherwise(why).map_or_else(|| self.failed(request, why), Ok),
-        }
+        let served = match tried {
+            Some(plan) => self.world.slowpath(&plan),
+            None => self.world.alloc_slow(request),
+        };
+        served.map_or_else(|why| self.failed(request, why), |frame| Ok(self.served(request, frame)))
     }
 
     /// Frees a block that was allocated with this order.
@@ -143,7 +150,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     fn free_checked(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
+        let frame = self.world.shared.frames.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
         self.trace(|| Event::PageFree { pfn, order });
         match self.world.pinned(|cx| self.world.free_slow(cx, frame, order, false)) {
             Some(true) => Ok(()),

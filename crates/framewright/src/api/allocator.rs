@@ -9,13 +9,12 @@ use crate::boot::boot::{self, Parts};
 use crate::boot::config::Config;
 use crate::frame::frame::{Geometry, Part};
 use crate::policy::mechanisms::Mechanisms;
-use crate::range::split::refusal;
 use crate::seam::event::Event;
 use crate::seam::machine::{Busy, Machine};
 use crate::stat::vmstat::GlobalEvent;
-use crate::types::error::{AllocError, BootError, FreeError, Why};
+use crate::types::error::{AllocError, BootError, Why};
 use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
-use crate::types::units::{Frame, Order, Pfn, ZoneIdx};
+use crate::types::units::{Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
 
 /// Looks for a free CPU by a range call that must not wait: more than one call lasts, unless the CPU's holder sleeps or
@@ -161,49 +160,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
         match request.policy {
             Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),
             _ => Ok(()),
-        }
-    }
-
-    /// The descriptor of the allocated block of `order` at `pfn`, or why there is no such block.
-    ///
-    /// `look` looks a second time at a frame that seems to be part of nothing.
-    pub(crate) fn freeable(
-        &self,
-        pfn: Pfn,
-        order: Order,
-        look: impl FnOnce(Frame) -> Part,
-    ) -> Result<Frame, FreeError> {
-        let frames = &self.world.shared.frames;
-        let Some(frame) = frames.frame(pfn) else { return Err(FreeError::Foreign(pfn)) };
-        if frames.head(frame).is_allocated_of(order) && order <= frames.geometry.max_order {
-            return Ok(frame);
-        }
-        Err(self.refuse(pfn, frame, order, look))
-    }
-
-    #[cold]
-    fn refuse(&self, pfn: Pfn, frame: Frame, order: Order, look: impl FnOnce(Frame) -> Part) -> FreeError {
-        let frames = &self.world.shared.frames;
-        let max = frames.geometry.max_order;
-        if order > max {
-            return FreeError::BadOrder { order, max };
-        }
-        if !pfn.is_aligned(order) {
-            return FreeError::Misaligned(pfn, order);
-        }
-        if frames.head(frame).is_going() {
-            return FreeError::AlreadyFree(pfn);
-        }
-        let part = match frames.part_of(frame) {
-            // A frame that goes offline or comes online is part of nothing for a moment, but never while its zone is
-            // locked.
-            Part::Hole => look(frame),
-            part => part,
-        };
-        match part {
-            Part::Allocated(head, actual) if head == frame => FreeError::WrongOrder { pfn, actual },
-            Part::Allocated(head, _) => FreeError::NotHead { pfn, head: frames.pfn(head) },
-            other => refusal(pfn, other),
         }
     }
 

@@ -154,9 +154,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let heads = (Head::pcp(route.ring.order), route.head);
         let mut done = 0_usize;
         for entry in out.iter_mut() {
-            let front = world.alloc_from_ring(ring, heads).map(|frame| world.shared.frames.pfn(frame));
-            let Some(pfn) = front.or_else(|| world.alloc_cached(cx, request)) else { break };
-            *entry = pfn;
+            let front = world.alloc_from_ring(ring, heads);
+            let Some(frame) = front.or_else(|| world.alloc_cached(cx, request).ok()) else { break };
+            *entry = world.shared.frames.pfn(frame);
             done = done.saturating_add(1);
         }
         done
@@ -175,14 +175,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
         let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
         let mut done = 0_usize;
-        let stock_is_free = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
+        let cached_first = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
-            let stocked = if stock_is_free { pcp.alloc_cached(ring) } else { None };
-            let refilled = || {
-                if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None }
+            let cached = if cached_first { pcp.alloc_cached(ring) } else { None };
+            let from_zone = || {
+                let want = world.may_serve(zone, &plan, rights).then(|| world.want(&plan, rights))?;
+                if cached_first { pcp.alloc_refilled(ring, &want) } else { pcp.alloc(ring, &want) }
             };
-            let Some(frame) = stocked.or_else(refilled) else { break };
+            let Some(frame) = cached.or_else(from_zone) else { break };
             world.hand_out(cx, frame, ServedFrom { zone, preferred: zone }, &plan, pcp.counted());
             *entry = world.shared.frames.pfn(frame);
             done = done.saturating_add(1);

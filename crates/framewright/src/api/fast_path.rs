@@ -15,6 +15,7 @@
 //! its own, and relies on interrupts having lists of their own.
 
 use crate::frame::head::Head;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, RingId, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
@@ -23,6 +24,7 @@ use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
 };
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneKind};
+use crate::zonelist::plan::{Plan, first_rights};
 use crate::zonelist::world::World;
 
 /// Where a request without special wishes looks for a block.
@@ -129,18 +131,43 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Serves a request whose ring is empty from its spare magazine, or from a magazine of the depot.
+    /// Serves a request that missed the fast path, in one visit to the CPU's lists and then zone after zone.
+    ///
+    /// # Errors
+    /// The plan of a request that found nothing above the low marks. `None` if the request was not tried, because it
+    /// has no route here or the lists are in use.
     #[inline]
-    pub(crate) fn alloc_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
+    pub(crate) fn alloc_pinned(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Result<Frame, Option<Plan>> {
+        let searched = match self.alloc_cached(cx, request) {
+            Ok(frame) => return Ok(frame),
+            // A caller with a `Local` may have interrupted a section that holds the zone lock.
+            Err(_) if self.shared.machine.is_in_section() => return Err(None),
+            Err(searched) => searched.ok_or(None)?,
+        };
+        self.shared.machine.step(Step::AllocLong);
+        let plan = self.plan(cx, request);
+        self.walk(cx, searched.zone, Some(searched), &plan, first_rights(&plan)).map_err(|_| Some(plan))
+    }
+
+    /// Serves a request whose ring is empty from its spare magazine, or from a magazine of the depot.
+    ///
+    /// # Errors
+    /// The lists, still held, if they and the depot have no block; `None` if they were not entered.
+    #[inline]
+    pub(crate) fn alloc_cached<'g>(
+        &'g self,
+        cx: CallCx<'g, 'a, M>,
+        request: &Request,
+    ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
-        let route = Route::of(request, frames.geometry.pageblock_order)?;
-        let zone = self.zone(*cx.own.fast_zones.get(route.highest.index())?)?;
-        let pcp = self.pcps.enter(cx, zone)?;
-        let frame = pcp.alloc_cached(route.ring)?;
+        let route = Route::of(request, frames.geometry.pageblock_order).ok_or(None)?;
+        let zone = cx.own.fast_zones.get(route.highest.index()).and_then(|&zone| self.zone(zone)).ok_or(None)?;
+        let pcp = self.pcps.enter(cx, zone).ok_or(None)?;
+        let Some(frame) = pcp.alloc_cached(route.ring) else { return Err(Some(pcp)) };
         // While the lists are held, so that the block is part of something at every moment.
         frames.set_head(frame, route.head);
-        Some(frames.pfn(frame))
+        Ok(frame)
     }
 
     /// Frees a block whose ring is full, after an empty magazine was loaded. False if it is no allocated block, or

@@ -143,14 +143,13 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     #[inline(never)]
     fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
-        let another = self.alloc_of_another_run(request);
-        if let Some(pfn) = another.or_else(|| self.allocator.world().alloc_cached(self.cx(), request)) {
-            self.allocator.announce(pfn, request);
-            return Ok(pfn);
+        if let Some(frame) = self.alloc_of_another_run(request) {
+            return Ok(self.allocator.served(request, frame));
         }
         // With preemption off the request must not wait.
         let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
-        self.allocator.alloc_slow(&Request { gfp, ..*request })
+        let request = &Request { gfp, ..*request };
+        self.allocator.served_or_slow(request, self.allocator.world().alloc_pinned(self.cx(), request))
     }
 
     #[inline(always)]
@@ -168,7 +167,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     }
 
     /// Allocates the block that the fast path took off a ring and that is of another run than the last.
-    fn alloc_of_another_run(&self, request: &Request) -> Option<Pfn> {
+    fn alloc_of_another_run(&self, request: &Request) -> Option<Frame> {
         let frame = self.popped.take()?;
         let frames = &self.allocator.world().shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
@@ -184,7 +183,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         if let Some(seen) = run.and_then(|run| Seen::of(frames, run)) {
             self.taking.set(seen);
         }
-        Some(frames.pfn(frame))
+        Some(frame)
     }
 
     fn cx(&self) -> CallCx<'_, 'a, M> {

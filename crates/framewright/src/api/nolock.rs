@@ -126,7 +126,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// call gets no turn; then nothing has changed.
     pub fn free_nolock(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let world = self.world();
-        let frame = self.freeable(pfn, order, |frame| world.look_nolock(frame));
+        let frame = self.world().shared.frames.freeable(pfn, order, |frame| world.look_nolock(frame));
         let freed = frame.and_then(|frame| {
             let frames = &world.shared.frames;
             let zone = world.zone_of(frame).filter(|_| frames.claim_head(frame, order));

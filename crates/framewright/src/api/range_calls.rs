@@ -102,7 +102,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// # Errors
     /// There is no such block, or `to` is larger than `from`.
     pub fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
+        let frame = self.world().shared.frames.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
         if to > from {
             return Err(FreeError::BadOrder { order: to, max: from });
         }
@@ -192,14 +192,16 @@ impl<M: Machine> Allocator<'_, M> {
         let scattered = Cell::new(None);
         let route = |route: Route| self.alloc_fast(route);
         let pfn = self.alloc_by(block, route, || {
-            self.alloc_slow_or(block, |why| {
-                // A range may mix mobilities, which the mechanisms may forbid.
-                let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
-                let range =
-                    (why == Why::Fragmented && mixes).then(|| self.search_above_mark(frames, align, block)).flatten();
-                scattered.set(range);
-                range.map(|range| range.start)
-            })
+            self.check(block)?;
+            let why = match self.world().alloc_slow(block) {
+                Ok(frame) => return Ok(self.served(block, frame)),
+                Err(why) => why,
+            };
+            // A range may mix mobilities, which the mechanisms may forbid.
+            let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
+            let is_scattered = why == Why::Fragmented && mixes;
+            scattered.set(is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten());
+            scattered.get().map_or_else(|| self.failed(block, why), |range| Ok(range.start))
         })?;
         if let Some(range) = scattered.get() {
             self.announce_range(range, block.gfp);

@@ -42,7 +42,7 @@ impl<M: Machine> Allocator<'_, M> {
     pub fn count_in_zone(&self, zone: ZoneIdx, index: usize, change: i64) -> bool {
         let world = self.world();
         let Some(zone) = world.zone(zone).filter(|_| index < world.zone_counters.len()) else { return false };
-        let count = |cx: CallCx<'_, '_, M>| zone.stat.count_own((&cx.shared.stats, zone.idx), cx.cpu, index, change);
+        let count = |cx: CallCx<'_, '_, M>| zone.stat.count_own(cx.shared.stats.zone(zone.idx), cx.cpu, index, change);
         world.pinned(count).is_some()
     }
 

@@ -13,14 +13,14 @@
 use crate::boot::config::{Config, Piece, Runs};
 use crate::boot::layout::{Layout, grain_of};
 use crate::buddy::buddy::Place;
-use crate::frame::cluster::{Cluster, Clusters};
+use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
 use crate::frame::frame::Frames;
 use crate::frame::map::{Map, Run};
 use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::depot::Depots;
-use crate::pcp::lists::Pcps;
 use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
+use crate::pcp::pcp_guard::Pcps;
 use crate::pcp::shard::{Magazine, Shard};
 use crate::policy::mechanisms::{NumaStat, PcpMark, PcpProtection};
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
@@ -142,7 +142,7 @@ pub(crate) fn boot<'a, M: Machine>(
     place_cpus(config, parts.cpus, parts.zonelists, fast_path);
     let frames = Frames {
         geometry: config.geometry,
-        map: Map::new((grain_of(config), config.geometry.max_order), parts.sections, parts.bases, parts.runs),
+        map: Map::new(grain_of(config), config.geometry.max_order, parts.sections, parts.bases, parts.runs),
         states: parts.states,
         links: parts.links,
         heads: parts.heads,
@@ -277,9 +277,9 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         }
         let plan = PcpPlan { fast_path, ..config.pcp_plan(idx, size) };
         zone.pcp = plan.size;
-        let clusters = config.clusters_of(idx);
-        zone.clusters.place((cluster, clusters), zone.pcp.batch);
-        cluster = cluster.saturating_add(clusters);
+        let own = ClusterRange { first: cluster, count: config.clusters_of(idx) };
+        zone.clusters.place(own, zone.pcp.batch);
+        cluster = cluster.saturating_add(own.count);
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
                 slot = pcp.place(&plan, slot);

@@ -18,7 +18,7 @@
 //! [`Buddy`] exists only while the zone's lock is held: `crate::zone::zone_guard::ZoneGuard` creates it.
 
 use crate::buddy::free_list::{End, FreeLists};
-use crate::frame::cluster::{CutRun, Heap};
+use crate::frame::cluster::{CutRun, Heap, Inserted};
 use crate::frame::frame::{Corrupt, Frames};
 use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;
@@ -26,7 +26,7 @@ use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::Shared;
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::zone_stat::ZoneCounters;
-use crate::types::migratetype::MigrateType;
+use crate::types::migratetype::{ListId, MigrateType};
 use crate::types::units::{CpuId, Frame, Order};
 
 /// Position of a freed block on its list.
@@ -40,26 +40,33 @@ pub(crate) enum Place {
 
 /// Iterator over the rest of a block that is cut around a smaller one.
 ///
-/// The block of order `order` at `head` contains the block `keep`. The iterator yields the half without `keep`, then
-/// that half of the other half, and so on.
+/// The block of order `order` at `head` contains the block of order `kept_order` at `kept`. The iterator yields the
+/// half without that block, then that half of the other half, and so on.
 #[derive(Clone, Copy)]
-struct Halves {
-    head: Frame,
-    order: Order,
-    keep: (Frame, Order),
+pub(crate) struct Halves {
+    pub(crate) head: Frame,
+    pub(crate) order: Order,
+    pub(crate) kept: Frame,
+    pub(crate) kept_order: Order,
+}
+
+impl Halves {
+    /// Returns the rest of a block whose first frames are kept, as a block of order `kept_order`.
+    pub(crate) const fn after_first(head: Frame, order: Order, kept_order: Order) -> Halves {
+        Halves { head, order, kept: head, kept_order }
+    }
 }
 
 impl Iterator for Halves {
     type Item = (Frame, Order);
 
     fn next(&mut self) -> Option<(Frame, Order)> {
-        let (kept, to) = self.keep;
-        if self.order <= to {
+        if self.order <= self.kept_order {
             return None;
         }
         self.order = self.order.down();
         let upper = self.head.add(self.order.frames());
-        let (rest, next) = if kept >= upper { (self.head, upper) } else { (upper, self.head) };
+        let (rest, next) = if self.kept >= upper { (self.head, upper) } else { (upper, self.head) };
         self.head = next;
         Some((rest, self.order))
     }
@@ -127,7 +134,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     pub(crate) fn alloc(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
         self.remove(frame, from, mt)?;
         if from != to {
-            self.carve(frame, from, (frame, to), mt);
+            self.carve(Halves::after_first(frame, from, to), mt);
         }
         Ok(frame)
     }
@@ -157,7 +164,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return Err(Corrupt(frame));
         }
         let taken = state.taken(self.cpu);
-        self.remove_at(frame, (order, migratetype), state.is_skipped())?;
+        self.remove_at(frame, ListId { order, migratetype }, state.is_skipped())?;
         if state.is_skipped() {
             self.tally.count_skipped(1_u64.wrapping_neg());
         }
@@ -168,46 +175,40 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Inserts a block into a list. Its frames do not count as free yet.
     fn link(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
-        self.link_as(frame, (order, migratetype), end, |state| state)
+        self.link_as(frame, ListId { order, migratetype }, end, |state| state)
     }
 
     /// Like [`Self::link`], and applies `mark` to the state.
-    fn link_as(
-        &self,
-        frame: Frame,
-        (order, migratetype): (Order, MigrateType),
-        end: End,
-        mark: impl Fn(State) -> State,
-    ) -> Result<(), Corrupt> {
+    fn link_as(&self, frame: Frame, list: ListId, end: End, mark: impl Fn(State) -> State) -> Result<(), Corrupt> {
         self.step(Step::ListAdd);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
         self.shared.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
-        let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
+        let free = state.free(list.order, list.migratetype).filter(|_| self.frames().head(frame).is_none());
         let free = mark(free.ok_or(Corrupt(frame))?);
-        self.put_on(frame, (order, migratetype), end, free.is_skipped())?;
+        self.put_on(frame, list, end, free.is_skipped())?;
         word.store(free.0, Ordering::Relaxed);
         Ok(())
     }
 
     /// Removes a block from its list, and a page from its cluster.
-    fn remove_at(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
-        let before = if self.has_clusters(list.0) { self.lists.prev(self.frames(), frame) } else { None };
+    fn remove_at(&self, frame: Frame, list: ListId, skipped: bool) -> Result<(), Corrupt> {
+        let before = if self.has_clusters(list.order) { self.lists.prev(self.frames(), frame) } else { None };
         self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.shared.machine, frame))?;
-        if self.has_clusters(list.0) {
+        if self.has_clusters(list.order) {
             self.clusters.leave(&self.shared.clusters, frame, before, skipped);
         }
         Ok(())
     }
 
     /// Inserts a block into a list, and a page into a cluster.
-    fn put_on(&self, frame: Frame, list: (Order, MigrateType), end: End, skipped: bool) -> Result<(), Corrupt> {
+    fn put_on(&self, frame: Frame, list: ListId, end: End, skipped: bool) -> Result<(), Corrupt> {
         self.lists.insert(self.frames(), frame, list, end)?;
-        if self.has_clusters(list.0) {
+        if self.has_clusters(list.order) {
             let back = end == End::Back;
             let beside = if back { FreeLists::prev } else { FreeLists::next };
             let neighbour = beside(self.lists, self.frames(), frame);
-            self.clusters.join(&self.shared.clusters, frame, neighbour, (back, skipped));
+            self.clusters.join(&self.shared.clusters, frame, neighbour, Inserted { back, skipped });
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let run = first.and_then(|first| self.clusters.dissolve(&self.shared.clusters, first, most));
         if let Some(run) = run {
             self.step(Step::ListDel);
-            self.lists.cut(self.frames(), (Order(0), migratetype), (run.last, run.count))?;
+            self.lists.cut(self.frames(), ListId { order: Order(0), migratetype }, &run)?;
             self.tally.count(migratetype, u64::from(run.count).wrapping_neg());
             self.tally.count_skipped(u64::from(run.skipped).wrapping_neg());
             self.clusters.begin_cut();
@@ -265,7 +266,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
         self.step(Step::GiveUnmerged);
         let migratetype = self.frames().pageblock(frame).migratetype();
-        if self.link_as(frame, (order, migratetype), End::Front, State::skipped).is_ok() {
+        if self.link_as(frame, ListId { order, migratetype }, End::Front, State::skipped).is_ok() {
             self.tally.count_skipped(1);
             self.tally.count(migratetype, order.frames());
         } else {
@@ -418,10 +419,10 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     fn move_to(&self, frame: Frame, order: Order, from: MigrateType, to: MigrateType) -> Result<(), Corrupt> {
         self.step(Step::Move);
         let skipped = self.frames().state(frame).is_skipped();
-        self.remove_at(frame, (order, from), skipped)?;
+        self.remove_at(frame, ListId { order, migratetype: from }, skipped)?;
         self.tally.count(from, order.frames().wrapping_neg());
         self.frames().change(frame, |state: State| state.retype(to))?;
-        self.put_on(frame, (order, to), End::Front, skipped)?;
+        self.put_on(frame, ListId { order, migratetype: to }, End::Front, skipped)?;
         self.tally.count(to, order.frames());
         Ok(())
     }
@@ -434,18 +435,17 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return Ok(());
         };
         self.remove(head, larger, migratetype)?;
-        self.carve(head, larger, (start, order), migratetype);
+        self.carve(Halves { head, order: larger, kept: start, kept_order: order }, migratetype);
         if self.put(start, order, migratetype, End::Front) {
             self.tally.count(migratetype, order.frames());
         }
         Ok(())
     }
 
-    /// Puts all of a block except its inner block `keep` on a type's lists.
+    /// Puts all of a block except the part that is kept on a type's lists.
     ///
-    /// The block of order `from` at `head` is already off its list.
-    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order), migratetype: MigrateType) {
-        let halves = Halves { head, order: from, keep };
+    /// The block is already off its list.
+    pub(crate) fn carve(&self, halves: Halves, migratetype: MigrateType) {
         if self.shared.mechanisms.prefetch == Prefetch::Halves {
             halves.for_each(|(rest, _)| self.frames().ask_for(&self.shared.machine, rest));
         }

@@ -33,13 +33,13 @@
 
 use core::cell::Cell;
 
-use crate::buddy::buddy::Buddy;
+use crate::buddy::buddy::{Buddy, Halves};
 use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::frame::frame::Corrupt;
 use crate::policy::mechanisms::{FallbackPolicy, Hygiene};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{Frame, Order};
+use crate::types::units::{Frame, FrameRange, Order};
 
 /// Requirements of a request on a zone's lists.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +219,7 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
 fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
     let rest = if is_loose(buddy) { want.migratetype } else { from.migratetype };
     buddy.remove(from.found, from.order, from.migratetype)?;
-    buddy.carve(from.found, from.order, (from.found, want.order), rest);
+    buddy.carve(Halves::after_first(from.found, from.order, want.order), rest);
     Ok(Taken { frame: from.found, fallback: Some(from) })
 }
 
@@ -230,12 +230,12 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
         buddy.frames().retag(from.found, from.order, want.migratetype);
-        buddy.carve(from.found, from.order, (from.found, want.order), want.migratetype);
+        buddy.carve(Halves::after_first(from.found, from.order, want.order), want.migratetype);
         return Ok(Some(from.found));
     }
     let order = buddy.pageblock_order();
     let start = from.found.align_down(order);
-    let census = PageblockUsage::of(buddy.shared, (start, start.add(order.frames())));
+    let census = PageblockUsage::of(buddy.shared, FrameRange::block(start, order));
     if census.worth_claiming(want.migratetype, buddy.frames().pageblock(start).migratetype()) {
         buddy.retype_pageblock(start, want.migratetype)?;
     } else if is_loose(buddy) {

@@ -16,12 +16,13 @@
 //! orders them ([`FreeLists`]). CPUs that share the lock change them by the protocol of `smp_list.rs`, and lengths
 //! atomically ([`ConcurrentLists`]). At rest both views leave the lists in one form.
 
+use crate::frame::cluster::CutRun;
 use crate::frame::frame::{Corrupt, Frames};
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::cache_line::Span;
 use crate::sync::smp_list::{self, Broken, Link, Links, Node};
-use crate::types::migratetype::MigrateType;
+use crate::types::migratetype::{ListId, MigrateType};
 use crate::types::units::{Frame, Order};
 
 const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
@@ -30,8 +31,8 @@ const fn node_of(frame: Frame) -> Node {
     Node(frame.0.wrapping_add(1))
 }
 
-const fn head_of((order, migratetype): (Order, MigrateType)) -> Node {
-    Node(FIRST_HEAD.wrapping_add(order.0 as u32 * MigrateType::COUNT as u32 + migratetype as u32))
+const fn head_of(list: ListId) -> Node {
+    Node(FIRST_HEAD.wrapping_add(list.order.0 as u32 * MigrateType::COUNT as u32 + list.migratetype as u32))
 }
 
 fn block_of(node: Node) -> Option<Frame> {
@@ -47,53 +48,42 @@ pub(crate) enum End {
     Back,
 }
 
-/// One free list: its head and length.
-struct List<M: Machine> {
-    head: Link<M>,
-    len: M::U32,
-}
-
-/// Free lists of one zone, by order and migratetype.
-///
-/// `crate::zone::zone_guard::ZoneGuard`, which holds the lock, gives access to them.
-///
-/// Invariants, with the lock free:
-/// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
-/// - B2 `len` is the number of blocks on the list
-/// - B3 `next` and `prev` of neighbours name each other
-// The array and nothing else: its elements are contiguous, which `FreeLists::span` relies on.
-#[repr(transparent)]
-pub(crate) struct FreeLists<M: Machine> {
-    lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
-}
-
-impl<M: Machine> Default for FreeLists<M> {
-    fn default() -> Self {
-        FreeLists {
-            lists: core::array::from_fn(|order| {
-                core::array::from_fn(|migratetype| {
-                    let order = Order(order as u8);
-                    let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
-                    let node = head_of((order, migratetype));
-                    List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
-                })
-            }),
-        }
+record! {
+    /// One free list: its head and length.
+    struct List<M: Machine> {
+        record head: Link<M>,
+        word len: M::U32,
     }
+}
+
+record! {
+    /// Free lists of one zone, by order and migratetype.
+    ///
+    /// `crate::zone::zone_guard::ZoneGuard`, which holds the lock, gives access to them.
+    ///
+    /// Invariants, with the lock free:
+    /// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
+    /// - B2 `len` is the number of blocks on the list
+    /// - B3 `next` and `prev` of neighbours name each other
+    // The array and nothing else: its elements are contiguous, which `FreeLists::span` relies on.
+    #[repr(transparent)]
+    pub(crate) struct FreeLists<M: Machine> {
+        record("lists[{migratetype}].{} order {order}"; order in 0..; migratetype in MigrateType::ALL)
+            lists: [[List<M>; MigrateType::COUNT]; Order::COUNT] = empty_lists(),
+    }
+}
+
+/// Returns lists whose heads name themselves.
+fn empty_lists<M: Machine>() -> [[List<M>; MigrateType::COUNT]; Order::COUNT] {
+    let list = |order: usize, migratetype: usize| {
+        let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
+        let node = head_of(ListId { order: Order(order as u8), migratetype });
+        List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
+    };
+    core::array::from_fn(|order| core::array::from_fn(|migratetype| list(order, migratetype)))
 }
 
 impl<M: Machine> FreeLists<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (order, lists) in self.lists.iter().enumerate() {
-            for (migratetype, list) in MigrateType::ALL.into_iter().zip(lists) {
-                tell(visit, format_args!("lists[{migratetype}].head.next order {order}"), &list.head.next);
-                tell(visit, format_args!("lists[{migratetype}].head.prev order {order}"), &list.head.prev);
-                tell(visit, format_args!("lists[{migratetype}].len order {order}"), &list.len);
-            }
-        }
-    }
-
     /// Returns the span of the lists of an order, of its first `types` types.
     ///
     /// `offset` is the position of the lists in their record.
@@ -102,25 +92,25 @@ impl<M: Machine> FreeLists<M> {
         Span { start, end: start + types * size_of::<List<M>>() }
     }
 
-    fn list(&self, order: Order, migratetype: MigrateType) -> Option<&List<M>> {
-        self.lists.get(order.index())?.get(migratetype.index())
+    fn list(&self, id: ListId) -> Option<&List<M>> {
+        self.lists.get(id.order.index())?.get(id.migratetype.index())
     }
 
     /// Returns the number of blocks on a list.
     ///
     /// Exact for the holder of the lock; otherwise a momentary view.
     pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> u32 {
-        self.list(order, migratetype).map_or(0, |list| list.len.load(Ordering::Relaxed))
+        self.list(ListId { order, migratetype }).map_or(0, |list| list.len.load(Ordering::Relaxed))
     }
 
     /// Returns the block at the front of a list.
     pub(crate) fn first(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
-        block_of(Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)))
+        block_of(Node(self.list(ListId { order, migratetype })?.head.next.load(Ordering::Relaxed)))
     }
 
     /// Returns the block at the back of a list.
     pub(crate) fn last(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
-        block_of(Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)))
+        block_of(Node(self.list(ListId { order, migratetype })?.head.prev.load(Ordering::Relaxed)))
     }
 
     /// Returns the block after `frame` on its list.
@@ -137,8 +127,9 @@ impl<M: Machine> FreeLists<M> {
     pub(crate) fn reset(&self) {
         for order in Order(0).up_to(Order::LIMIT) {
             for migratetype in MigrateType::ALL {
-                if let Some(list) = self.list(order, migratetype) {
-                    let node = head_of((order, migratetype));
+                let id = ListId { order, migratetype };
+                if let Some(list) = self.list(id) {
+                    let node = head_of(id);
                     list.head.next.store(node.0, Ordering::Relaxed);
                     list.head.prev.store(node.0, Ordering::Relaxed);
                     list.len.store(0, Ordering::Relaxed);
@@ -148,16 +139,10 @@ impl<M: Machine> FreeLists<M> {
     }
 
     /// Inserts a block into a list, at this end.
-    pub(crate) fn insert(
-        &self,
-        frames: &Frames<'_, M>,
-        frame: Frame,
-        (order, migratetype): (Order, MigrateType),
-        end: End,
-    ) -> Result<(), Corrupt> {
-        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+    pub(crate) fn insert(&self, frames: &Frames<'_, M>, frame: Frame, id: ListId, end: End) -> Result<(), Corrupt> {
+        let list = self.list(id).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
-        let head = head_of((order, migratetype));
+        let head = head_of(id);
         let node = node_of(frame);
         let (prev, next) = match end {
             End::Front => (head, Node(list.head.next.load(Ordering::Relaxed))),
@@ -176,17 +161,13 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Removes the first `count` blocks of a list, up to `last`.
+    /// Removes a run of blocks from the front of a list.
     ///
     /// Their links keep their values.
-    pub(crate) fn cut(
-        &self,
-        frames: &Frames<'_, M>,
-        (order, migratetype): (Order, MigrateType),
-        (last, count): (Frame, u32),
-    ) -> Result<(), Corrupt> {
-        let list = self.list(order, migratetype).ok_or(Corrupt(last))?;
-        let head = head_of((order, migratetype));
+    pub(crate) fn cut(&self, frames: &Frames<'_, M>, id: ListId, run: &CutRun) -> Result<(), Corrupt> {
+        let CutRun { last, count, .. } = *run;
+        let list = self.list(id).ok_or(Corrupt(last))?;
+        let head = head_of(id);
         let next = Node(frames.links.get(last.index()).ok_or(Corrupt(last))?.next.load(Ordering::Relaxed));
         let after = list.link(frames, head, next).ok_or(Corrupt(last))?;
         if after.prev.load(Ordering::Relaxed) != node_of(last).0 {
@@ -205,12 +186,12 @@ impl<M: Machine> FreeLists<M> {
         &self,
         frames: &Frames<'_, M>,
         frame: Frame,
-        (order, migratetype): (Order, MigrateType),
+        id: ListId,
         ask: impl Fn(Frame),
     ) -> Result<(), Corrupt> {
-        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+        let list = self.list(id).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
-        let (head, node) = (head_of((order, migratetype)), node_of(frame));
+        let (head, node) = (head_of(id), node_of(frame));
         let next = Node(link.next.load(Ordering::Relaxed));
         let prev = Node(link.prev.load(Ordering::Relaxed));
         [next, prev].into_iter().filter_map(block_of).for_each(ask);
@@ -238,6 +219,14 @@ impl<M: Machine> List<M> {
     }
 }
 
+/// Blocks of one order and type that are linked by [`ConcurrentLists::chain`], and their number.
+#[derive(Clone, Copy)]
+pub(crate) struct Chain {
+    pub(crate) first: Frame,
+    pub(crate) last: Frame,
+    pub(crate) count: u32,
+}
+
 /// Free lists for CPUs that share the zone lock.
 pub(crate) struct ConcurrentLists<'l, 'a, M: Machine> {
     pub(crate) lists: &'l FreeLists<M>,
@@ -263,7 +252,7 @@ impl<M: Machine> ConcurrentLists<'_, '_, M> {
     /// Removes a block from its list.
     ///
     /// Caller holds: the block; no other CPU removes it.
-    pub(crate) fn del(&self, frame: Frame, list: (Order, MigrateType)) -> Result<(), Broken> {
+    pub(crate) fn del(&self, frame: Frame, list: ListId) -> Result<(), Broken> {
         smp_list::del(self.machine, self, node_of(frame))?;
         self.count(list, 1_u32.wrapping_neg());
         Ok(())
@@ -274,21 +263,17 @@ impl<M: Machine> ConcurrentLists<'_, '_, M> {
         smp_list::chain(self, node_of(before), node_of(after));
     }
 
-    /// Inserts a chain of `count` blocks at the front of a list.
-    pub(crate) fn splice(
-        &self,
-        list: (Order, MigrateType),
-        (first, last): (Frame, Frame),
-        count: u32,
-    ) -> Result<(), Broken> {
+    /// Inserts a chain of blocks at the front of a list.
+    pub(crate) fn splice(&self, list: ListId, chain: Chain) -> Result<(), Broken> {
+        let Chain { first, last, count } = chain;
         // Counted first, so that the line with both words is fetched once.
         self.count(list, count);
         smp_list::splice(self.machine, self, head_of(list), node_of(first), node_of(last))
             .inspect_err(|_| self.count(list, count.wrapping_neg()))
     }
 
-    fn count(&self, (order, migratetype): (Order, MigrateType), change: u32) {
-        if let Some(list) = self.lists.list(order, migratetype) {
+    fn count(&self, list: ListId, change: u32) {
+        if let Some(list) = self.lists.list(list) {
             list.len.add(change, Ordering::Relaxed);
         }
     }

@@ -3,7 +3,7 @@
 use crate::frame::frame::Part;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::Shared;
-use crate::types::units::Frame;
+use crate::types::units::FrameRange;
 
 /// Number of frames by use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,17 +18,17 @@ pub(crate) struct PageblockUsage {
 }
 
 impl PageblockUsage {
-    /// Counts the frames from `start` to `end`, block by block.
+    /// Counts the frames of a range, block by block.
     ///
     /// Exact if the zone lock is held and no CPU frees without it.
-    pub(crate) fn of<M: Machine>(shared: &Shared<'_, M>, (start, end): (Frame, Frame)) -> PageblockUsage {
+    pub(crate) fn of<M: Machine>(shared: &Shared<'_, M>, range: FrameRange) -> PageblockUsage {
         let frames = &shared.frames;
         let mut census = PageblockUsage::default();
-        let mut at = start;
-        while at < end {
+        let mut at = range.start;
+        while at < range.end {
             shared.machine.step(Step::Census);
             let part = frames.block_at(at);
-            let next = part.map_or(at.add(1), |part| part.end(at)).min(end);
+            let next = part.map_or(at.add(1), |part| part.end(at)).min(range.end);
             let counter = match part {
                 Some(Part::Free(..)) => Some(&mut census.free),
                 Some(Part::Allocated(..)) if frames.head(at).is_movable() => Some(&mut census.movable),

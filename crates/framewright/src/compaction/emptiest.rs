@@ -15,7 +15,7 @@ use crate::range::contig_range::{Means, Purpose};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{Frame, Order, PfnRange};
+use crate::types::units::{Frame, FrameRange, Order, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
@@ -186,7 +186,7 @@ impl<'a, M: Machine> World<'a, M> {
             if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
                 return None;
             }
-            let usage = PageblockUsage::of(&self.shared, (at, next));
+            let usage = PageblockUsage::of(&self.shared, FrameRange { start: at, end: next });
             *scanned = scanned.saturating_add(usage.memory());
             places.note(at, usage);
             let can_be_emptied = usage.memory() == step && usage.other == 0;

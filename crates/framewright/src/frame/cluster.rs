@@ -18,25 +18,21 @@
 //! Some callers read many states for long (a range that is being emptied). They also keep clusters from forming in the
 //! meantime, and pages from being freed unmerged ([`Heap::disable`]).
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 use crate::sync::smp_list::Link;
 use crate::types::units::Frame;
 
-/// Run of pages on a list.
-pub struct Cluster<M: Machine> {
-    /// The last page of the run, + 1.
-    tail: M::U32,
-    /// Number of pages, and of those that were not checked for merging.
-    ///
-    /// In an unused cluster, `count` is the next unused one, + 1.
-    count: M::U32,
-    skipped: M::U32,
-}
-
-impl<M: Machine> Default for Cluster<M> {
-    fn default() -> Self {
-        Cluster { tail: Word::new(0), count: Word::new(0), skipped: Word::new(0) }
+record! {
+    /// Run of pages on a list.
+    pub struct Cluster<M: Machine> {
+        /// The last page of the run, + 1.
+        word tail: M::U32,
+        /// Number of pages, and of those that were not checked for merging.
+        ///
+        /// In an unused cluster, `count` is the next unused one, + 1.
+        word count: M::U32,
+        word skipped: M::U32,
     }
 }
 
@@ -56,25 +52,36 @@ pub(crate) struct CutRun {
     pub(crate) skipped: u32,
 }
 
-/// Clusters of one zone. All words except `cutting` are written under the zone lock.
-pub(crate) struct Heap<M: Machine> {
-    /// An unused cluster, + 1; and the number of clusters that were ever used.
-    free: M::U32,
-    fresh: M::U32,
-    /// Number of cuts in progress; the description of this module explains them.
-    cutting: M::U32,
-    /// Number of callers that need no new clusters, and no page freed unmerged.
-    disabled: M::U32,
-    // Fixed at boot: the zone's own clusters, and the largest number of pages in one.
-    first: u32,
-    count: u32,
-    room: u32,
+/// Clusters that belong to a zone: the first, and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ClusterRange {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
 }
 
-impl<M: Machine> Default for Heap<M> {
-    fn default() -> Self {
-        let word = || Word::new(0);
-        Heap { free: word(), fresh: word(), cutting: word(), disabled: word(), first: 0, count: 0, room: 0 }
+/// How a page was inserted into its list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Inserted {
+    /// At the back instead of the front.
+    pub(crate) back: bool,
+    /// Without a check for merging.
+    pub(crate) skipped: bool,
+}
+
+record! {
+    /// Clusters of one zone. All words except `cutting` are written under the zone lock.
+    pub(crate) struct Heap<M: Machine> {
+        /// An unused cluster, + 1; and the number of clusters that were ever used.
+        word free: M::U32,
+        word fresh: M::U32,
+        /// Number of cuts in progress; the description of this module explains them.
+        word cutting: M::U32,
+        /// Number of callers that need no new clusters, and no page freed unmerged.
+        word disabled: M::U32,
+        // The zone's own clusters, and the largest number of pages in one.
+        fixed first: u32,
+        fixed count: u32,
+        fixed room: u32,
     }
 }
 
@@ -88,16 +95,10 @@ fn store<W: Word<u32>>(word: &W, value: u32) {
 
 impl<M: Machine> Heap<M> {
     /// Assigns the zone its clusters; before the first use.
-    pub(crate) fn place(&mut self, (first, count): (u32, u32), room: u32) {
-        (self.first, self.count, self.room) = (first, count, room);
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("clusters.free"), &self.free);
-        tell(visit, format_args!("clusters.fresh"), &self.fresh);
-        tell(visit, format_args!("clusters.cutting"), &self.cutting);
-        tell(visit, format_args!("clusters.disabled"), &self.disabled);
+    ///
+    /// `room` is the largest number of pages in one.
+    pub(crate) fn place(&mut self, own: ClusterRange, room: u32) {
+        (self.first, self.count, self.room) = (own.first, own.count, room);
     }
 
     /// Returns whether the zone has clusters at all.
@@ -166,15 +167,7 @@ impl<M: Machine> Heap<M> {
     }
 
     /// Adds a page to a cluster after it was inserted next to `neighbour`.
-    ///
-    /// `back`: it was inserted at the back instead of the front. `skipped`: it was not checked for merging.
-    pub(crate) fn join(
-        &self,
-        clusters: &Clusters<'_, M>,
-        frame: Frame,
-        neighbour: Option<Frame>,
-        (back, skipped): (bool, bool),
-    ) {
+    pub(crate) fn join(&self, clusters: &Clusters<'_, M>, frame: Frame, neighbour: Option<Frame>, inserted: Inserted) {
         let Some(of) = clusters.of.get(frame.index()) else { return };
         if self.is_disabled() {
             return store(of, 0);
@@ -191,8 +184,8 @@ impl<M: Machine> Heap<M> {
         store(of, number);
         let count = load(&cluster.count);
         store(&cluster.count, count.wrapping_add(1));
-        store(&cluster.skipped, load(&cluster.skipped).wrapping_add(u32::from(skipped)));
-        if back || count == 0 {
+        store(&cluster.skipped, load(&cluster.skipped).wrapping_add(u32::from(inserted.skipped)));
+        if inserted.back || count == 0 {
             store(&cluster.tail, frame.0.wrapping_add(1));
         }
     }

@@ -66,7 +66,8 @@ pub(crate) struct Map<'a> {
 impl<'a> Map<'a> {
     /// Fills the tables from the runs, which are in ascending order.
     pub(crate) fn new(
-        (grain, max_order): (u8, Order),
+        grain: u8,
+        max_order: Order,
         sections: &'a mut [u64],
         bases: &'a mut [u64],
         runs: &'a [Run],
@@ -186,7 +187,7 @@ mod tests {
                     continue;
                 }
                 let (mut sections, mut bases) = (vec![7; entries as usize], vec![7; 64]);
-                let map = Map::new((grain, Order(4)), &mut sections, &mut bases, &runs);
+                let map = Map::new(grain, Order(4), &mut sections, &mut bases, &runs);
                 let mut expected = 0;
                 for run in &runs {
                     let end = run.pfn.0 + u64::from(run.frames);

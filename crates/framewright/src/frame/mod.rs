@@ -1,5 +1,6 @@
 //! Descriptors of frames, pageblocks and sections, and the map of memory.
 
+pub(crate) mod bad_free;
 pub(crate) mod frame;
 pub(crate) mod state;
 pub(crate) mod head;

@@ -27,14 +27,14 @@
 //!
 //! Blocks that a damaged list refuses are left to the caller.
 
-use crate::buddy::free_list::ConcurrentLists;
+use crate::buddy::free_list::{Chain, ConcurrentLists};
 use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::shared::CallCx;
 use crate::stat::tally::Tally;
 use crate::sync::zone_lock::LockMode;
-use crate::types::migratetype::MigrateType;
-use crate::types::units::{Frame, Order};
+use crate::types::migratetype::ListId;
+use crate::types::units::Frame;
 use crate::zone::zone_guard::ZoneReader;
 
 /// Frees blocks on one CPU under the zone lock's shared mode.
@@ -49,7 +49,7 @@ pub(crate) struct ConcurrentFree<'r, 'g, 'a, M: Machine> {
 impl<M: Machine> Drop for ConcurrentFree<'_, '_, '_, M> {
     fn drop(&mut self) {
         let cx = self.reader.cx;
-        self.reader.zone.account((cx.shared, cx.cpu), &self.tally, LockMode::Shared);
+        self.reader.zone.account(cx.shared, cx.cpu, &self.tally, LockMode::Shared);
     }
 }
 
@@ -121,7 +121,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
             self.step(Step::Merge);
             let buddy = frame.buddy(order);
             let Some(found) = frames.mergeable(frame, buddy, order, migratetype) else { break };
-            if !self.take(buddy, (order, found)) {
+            if !self.take(buddy, ListId { order, migratetype: found }) {
                 break;
             }
             if found != migratetype {
@@ -136,12 +136,12 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
     /// Takes a free block for this CPU, which frees the block's buddy.
     ///
     /// Returns false if the block is not free on `list` any more, or if the list is damaged.
-    fn take(&mut self, frame: Frame, list: (Order, MigrateType)) -> bool {
+    fn take(&mut self, frame: Frame, list: ListId) -> bool {
         self.step(Step::ListDel);
         let Some(word) = self.lists.frames.states.get(frame.index()) else { return false };
         self.lists.machine.prefetch(word);
         let state = self.lists.frames.state(frame);
-        if !state.is_free_of(list.0, list.1) {
+        if !state.is_free_of(list.order, list.migratetype) {
             return false;
         }
         let taken = state.taken(self.cx().cpu);
@@ -167,24 +167,25 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
     fn put(&mut self, blocks: &[Block], skipped: bool) -> bool {
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return true };
         let frames = self.lists.frames;
-        let list = (first.order(), frames.pageblock(first.frame()).migratetype());
+        let list = ListId { order: first.order(), migratetype: frames.pageblock(first.frame()).migratetype() };
         for (before, after) in blocks.iter().zip(blocks.iter().skip(1)) {
             self.lists.chain(before.frame(), after.frame());
         }
         self.step(Step::ListAdd);
         self.lock(LockKind::FreeList, LockEvent::Wanted);
-        let put = self.lists.splice(list, (first.frame(), last.frame()), blocks.len() as u32);
+        let put =
+            self.lists.splice(list, Chain { first: first.frame(), last: last.frame(), count: blocks.len() as u32 });
         self.lock(LockKind::FreeList, LockEvent::Taken);
         self.lock(LockKind::FreeList, LockEvent::Released);
         if put.is_err() {
             // The caller counts them after it has put them elsewhere.
-            self.tally.count(list.1, list.0.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
+            self.tally.count(list.migratetype, list.order.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
             return false;
         }
         for block in blocks {
             let Some(word) = frames.states.get(block.frame().index()) else { continue };
             let state = frames.state(block.frame());
-            let Some(free) = state.free(list.0, list.1) else { continue };
+            let Some(free) = state.free(list.order, list.migratetype) else { continue };
             let free = if skipped { free.skipped() } else { free };
             self.tally.count_skipped(u64::from(skipped));
             // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is

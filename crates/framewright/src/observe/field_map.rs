@@ -9,7 +9,7 @@ use core::ops::Range;
 use crate::api::allocator::Allocator;
 use crate::frame::owned_pageblock::{self, OwnedPageblocks};
 use crate::pcp::ring::SlotRange;
-use crate::seam::field::{Field, Words};
+use crate::seam::field::{Field, Record, Words};
 use crate::seam::machine::Machine;
 use crate::types::units::{Frame, NodeId, ZoneIdx};
 
@@ -32,17 +32,17 @@ impl fmt::Display for OfNode {
 }
 
 /// What the fields of one record have in common.
-struct Record<'n> {
+struct RecordLabel<'n> {
     part: &'static str,
     index: usize,
     record: fmt::Arguments<'n>,
     node: Option<NodeId>,
 }
 
-impl Record<'_> {
+impl RecordLabel<'_> {
     /// Passes each word that `words` names to `visit`.
     fn tell(self, visit: &mut dyn FnMut(Field<'_>), words: impl FnOnce(&mut Words<'_>)) {
-        let Record { part, index, record, node } = self;
+        let RecordLabel { part, index, record, node } = self;
         words(&mut |name, address, size| {
             visit(Field { part, index, record, name, address, size, count: 1, node });
         });
@@ -56,7 +56,7 @@ impl Record<'_> {
         stretch: Range<usize>,
         name: fmt::Arguments<'_>,
     ) {
-        let Record { part, index, record, node } = self;
+        let RecordLabel { part, index, record, node } = self;
         let stretch = array.get(stretch.start..stretch.end.min(array.len())).unwrap_or_default();
         if !stretch.is_empty() {
             let (address, size) = (stretch.as_ptr().addr(), size_of::<T>());
@@ -75,25 +75,27 @@ impl<M: Machine> Allocator<'_, M> {
         let world = self.world();
         for zone in world.zones {
             let (index, of) = (zone.idx.index(), OfZone(zone.idx));
-            let record = Record { part: "zone", index, record: format_args!("{of}"), node: Some(zone.node()) };
+            let record = RecordLabel { part: "zone", index, record: format_args!("{of}"), node: Some(zone.node()) };
             record.tell(visit, |words| zone.words(words));
         }
         for (index, cpu) in world.shared.cpus.iter().enumerate() {
             let record = format_args!("CPU {index}");
-            Record { part: "cpu", index, record, node: Some(cpu.node) }.tell(visit, |words| cpu.words(words));
+            RecordLabel { part: "cpu", index, record, node: Some(cpu.node) }.tell(visit, |words| cpu.words(words));
         }
         let record = format_args!("counters of slow paths");
-        Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.shared.events.words(words));
+        RecordLabel { part: "events", index: 0, record, node: None }
+            .tell(visit, |words| world.shared.events.words(words));
         let record = format_args!("states of nodes");
-        Record { part: "node states", index: 0, record, node: None }
+        RecordLabel { part: "node states", index: 0, record, node: None }
             .tell(visit, |words| world.node_states.words(words));
         let record = format_args!("statistics of all zones");
-        Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.shared.stats.words(words));
+        RecordLabel { part: "stats", index: 0, record, node: None }
+            .tell(visit, |words| world.shared.stats.words(words));
         for (cpu, zone, diffs) in world.shared.stats.diffs.every() {
             let (index, of) = (cpu.index(), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("counts of CPU {index}, {of}");
             let node = self.node_of(index);
-            Record { part: "diffs", index, record, node }.tell(visit, |words| diffs.words(words));
+            RecordLabel { part: "diffs", index, record, node }.tell(visit, |words| diffs.words(words));
         }
         self.counters_of_nodes(visit);
         self.lists_of_cpus(visit);
@@ -111,12 +113,12 @@ impl<M: Machine> Allocator<'_, M> {
             let of = node.map(OfNode);
             let of: &dyn fmt::Display = of.as_ref().map_or(&"all nodes", |of| of);
             let record = format_args!("counters of {of}");
-            Record { part: "node stats", index, record, node }.tell(visit, |words| told.words(words));
+            RecordLabel { part: "node stats", index, record, node }.tell(visit, |words| told.words(words));
         }
         for (cpu, node, diffs) in stats.every_kept() {
             let (index, here) = (cpu.index(), self.node_of(cpu.index()));
             let record = format_args!("counts of CPU {index}, {}", OfNode(node));
-            Record { part: "node diffs", index, record, node: here }.tell(visit, |words| diffs.words(words));
+            RecordLabel { part: "node diffs", index, record, node: here }.tell(visit, |words| diffs.words(words));
         }
     }
 
@@ -127,10 +129,10 @@ impl<M: Machine> Allocator<'_, M> {
             let (Some(cpu), Some(zone)) = (cpu, zone) else { continue };
             let (node, of) = (self.node_of(cpu), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("lists of CPU {cpu}, {of}");
-            Record { part: "pcp", index, record, node }.tell(visit, |words| pcp.words(words));
+            RecordLabel { part: "pcp", index, record, node }.tell(visit, |words| pcp.words(words));
             if let Some(SlotRange { start, end }) = pcp.own_slots() {
                 let slots = start as usize..end as usize;
-                Record { part: "slots", index, record, node }.tell_stretch(
+                RecordLabel { part: "slots", index, record, node }.tell_stretch(
                     visit,
                     pcps.slots,
                     slots,
@@ -147,13 +149,13 @@ impl<M: Machine> Allocator<'_, M> {
             let (Some(zone), Some(own)) = (zone, own) else { continue };
             let (node, of) = (self.node_of(own), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("depot shard {own}, {of}");
-            Record { part: "shard", index, record, node }.tell(visit, |words| shard.words(words));
+            RecordLabel { part: "shard", index, record, node }.tell(visit, |words| shard.words(words));
             let (first, count) = shard.own_magazines();
             let end = first.saturating_add(count);
-            let magazines = Record { part: "magazines", index, record, node };
+            let magazines = RecordLabel { part: "magazines", index, record, node };
             magazines.tell_stretch(visit, depots.magazines, first as usize..end as usize, format_args!("magazine"));
             let entries = depots.start_of(first) as usize..depots.start_of(end) as usize;
-            let record = Record { part: "magazine slots", index, record, node };
+            let record = RecordLabel { part: "magazine slots", index, record, node };
             record.tell_stretch(visit, depots.slots, entries, format_args!("entry"));
         }
     }
@@ -171,7 +173,7 @@ impl<M: Machine> Allocator<'_, M> {
             let of = zone.map(OfZone);
             let of: &dyn fmt::Display = of.as_ref().map_or(&"no zone", |of| of);
             let record = format_args!("frames of {of}");
-            let stretch = |part| Record { part, index, record, node: zone.map(ZoneIdx::node) };
+            let stretch = |part| RecordLabel { part, index, record, node: zone.map(ZoneIdx::node) };
             let by_frame = || start << order..end << order;
             stretch("heads").tell_stretch(visit, frames.heads, by_frame(), format_args!("head"));
             stretch("states").tell_stretch(visit, frames.states, by_frame(), format_args!("state"));

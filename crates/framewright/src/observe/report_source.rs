@@ -194,7 +194,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
 
     fn zone_counter(&self, idx: ZoneIdx, index: usize) -> Option<(&str, u64)> {
         let (world, zone) = (self.world(), self.world().zone(idx)?);
-        Some((*world.zone_counters.get(index)?, zone.stat.own((&world.shared.stats, idx), index)))
+        Some((*world.zone_counters.get(index)?, zone.stat.own(world.shared.stats.zone(idx), index)))
     }
 
     fn node_counter(&self, node: NodeId, index: usize) -> Option<(&str, u64)> {

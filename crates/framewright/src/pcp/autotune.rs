@@ -26,7 +26,7 @@
 //! All words belong to the owner. A claimer only takes blocks out and reads none of the words.
 
 use crate::policy::pcp_size::PcpSize;
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 
 /// Most doublings of a refill (`CONFIG_PCP_BATCH_SCALE_MAX`).
@@ -52,23 +52,19 @@ pub(crate) fn most(managed: u64, cpus: u64, batch: u32) -> u32 {
     (share.min(CAP) as u32).saturating_sub(batch)
 }
 
-/// The size of one CPU's lists of one zone, and the counts that determine it.
-///
-/// Invariant T1: `size.high ≤ high ≤ most`, where it is on.
-pub(crate) struct Autotune<M: Machine> {
-    high: M::U32,
-    doublings: M::U32,
-    /// Frames freed in a row.
-    freed: M::U32,
-    /// Blocks taken since `high` decayed.
-    taken: M::U32,
-    /// Fixed at boot; 0 if the size is fixed.
-    most: u32,
-}
-
-impl<M: Machine> Default for Autotune<M> {
-    fn default() -> Self {
-        Autotune { high: Word::new(0), doublings: Word::new(0), freed: Word::new(0), taken: Word::new(0), most: 0 }
+record! {
+    /// The size of one CPU's lists of one zone, and the counts that determine it.
+    ///
+    /// Invariant T1: `size.high ≤ high ≤ most`, where it is on.
+    pub(crate) struct Autotune<M: Machine> {
+        word high: M::U32,
+        word doublings: M::U32,
+        /// Frames freed in a row.
+        word freed: M::U32,
+        /// Blocks taken since `high` decayed.
+        word taken: M::U32,
+        /// 0 if the size is fixed.
+        fixed most: u32,
     }
 }
 
@@ -79,14 +75,6 @@ impl<M: Machine> Autotune<M> {
     pub(crate) fn begin(&mut self, size: PcpSize, most: u32) {
         self.most = most;
         self.high.store(size.high, Ordering::Relaxed);
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("tuning.high"), &self.high);
-        tell(visit, format_args!("tuning.doublings"), &self.doublings);
-        tell(visit, format_args!("tuning.freed"), &self.freed);
-        tell(visit, format_args!("tuning.taken"), &self.taken);
     }
 
     /// Whether the size follows the use.

@@ -10,7 +10,7 @@
 //! thresholds. Traffic that stays within the lists goes unnoticed, and so does a batch that is reported at once. Here
 //! blocks that were allocated and freed are counted anyway.
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 
 /// Refreshes until lists are emptied.
@@ -29,42 +29,36 @@ pub(crate) enum Round {
     Expire,
 }
 
-/// What the last refresh saw of one CPU's lists of a zone.
-///
-/// The low two bits are the refreshes left until the lists are emptied. The bits above are the traffic through the
-/// lists by then, of which the low bits are enough. (Lists with a traffic of exactly 2^30 meanwhile would be taken for
-/// idle.)
-pub(crate) struct Expiry<M: Machine>(M::U32);
-
-impl<M: Machine> Default for Expiry<M> {
-    fn default() -> Self {
-        Expiry(Word::new(0))
+record! {
+    /// What the last refresh saw of one CPU's lists of a zone.
+    pub(crate) struct Expiry<M: Machine> {
+        /// Traffic and refreshes left.
+        ///
+        /// The low two bits are the refreshes left until the lists are emptied. The bits above are the traffic through
+        /// the lists by then, of which the low bits are enough. (Lists with a traffic of exactly 2^30 meanwhile would
+        /// be taken for idle.)
+        word("") seen: M::U32,
     }
 }
 
 impl<M: Machine> Expiry<M> {
-    /// Reports its word by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("idle"), &self.0);
-    }
-
     /// Returns how the next refresh will find the lists, after `traffic` in all.
     pub(crate) fn look(&self, traffic: u64, holds_blocks: bool) -> Round {
-        next(self.0.load(Ordering::Relaxed), traffic, holds_blocks).1
+        next(self.seen.load(Ordering::Relaxed), traffic, holds_blocks).1
     }
 
     /// Makes that refresh; does nothing if another refresh runs at the same time.
     ///
     /// `empty` empties the lists, and returns whether it could claim them.
     pub(crate) fn refresh(&self, traffic: u64, holds_blocks: bool, empty: impl FnOnce() -> bool) -> Round {
-        let before = self.0.load(Ordering::Relaxed);
+        let before = self.seen.load(Ordering::Relaxed);
         let (after, round) = next(before, traffic, holds_blocks);
-        if after != before && self.0.cas(before, after, Ordering::Relaxed).is_err() {
+        if after != before && self.seen.cas(before, after, Ordering::Relaxed).is_err() {
             return Round::Nothing;
         }
         if round == Round::Expire && !empty() {
             // The next refresh tries again, unless another one has changed the word meanwhile.
-            let _ = self.0.cas(after, after | 1, Ordering::Relaxed);
+            let _ = self.seen.cas(after, after | 1, Ordering::Relaxed);
             return Round::Wait;
         }
         round

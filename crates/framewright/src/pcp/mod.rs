@@ -4,6 +4,9 @@
 
 pub(crate) mod refill;
 pub(crate) mod lists;
+pub(crate) mod quota;
+pub(crate) mod drain_lists;
+pub(crate) mod pcp_guard;
 pub(crate) mod pcp;
 pub(crate) mod autotune;
 pub(crate) mod expire;

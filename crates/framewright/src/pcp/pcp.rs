@@ -53,7 +53,7 @@ use crate::pcp::expire::Expiry;
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::shared::Cpu;
 use crate::stat::vmstat::{ZoneEvent, ZoneEvents};
@@ -137,68 +137,46 @@ impl Claim {
     }
 }
 
-/// One CPU's lists of one zone.
-///
-/// Invariants, while neither owner nor claimer holds it:
-/// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
-/// - P2 `count` is the number of frames in all rings; no ring has more entries than room
-/// - P3 next to a depot, the rings and the waiting blocks are at most `size.high` frames, or one block that waits
-// Aligned so that no two CPUs write to the same pair of cache lines.
-#[repr(align(128))]
-pub struct Pcp<M: Machine> {
-    busy: M::U32,
-    claim: M::U32,
-    /// Frames in all rings; kept only without a depot.
-    pub(crate) count: M::U32,
-    /// Ring that the next drain begins with.
-    pub(crate) turn: M::U32,
-    // Fixed at boot: whether there is a depot, and a fast path; and how many frames a magazine holds at most.
-    pub(crate) depot: bool,
-    pub(crate) fast_path: bool,
-    pub(crate) protection: PcpProtection,
-    frames: u32,
-    pub(crate) size: PcpSize,
-    pub(crate) autotune: Autotune<M>,
-    small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
-    huge: [Ring<M>; 2],
-    /// Freed blocks of any order that wait, and their number of frames.
-    pub(crate) waiting: Ring<M>,
-    pub(crate) waiting_frames: M::U32,
-    /// How long the lists of another node's zone have been idle.
-    pub(crate) expiry: Expiry<M>,
-    /// Events that the rings do not count themselves, while the lists are held.
-    pub(crate) events: ZoneEvents<M>,
-    /// Events of the CPU in the zone without its lists.
+record! {
+    /// One CPU's lists of one zone.
     ///
-    /// An interrupt counts here as well. So these are counted with interrupts off: under the zone lock, or for the
-    /// count alone.
-    pub(crate) aside: ZoneEvents<M>,
-    /// The part of these counts that the zone took over while the CPU was offline.
-    pub(crate) folded: ZoneEvents<M>,
-}
-
-impl<M: Machine> Default for Pcp<M> {
-    fn default() -> Self {
-        Pcp {
-            busy: Word::new(0),
-            claim: Word::new(0),
-            count: Word::new(0),
-            turn: Word::new(0),
-            depot: false,
-            fast_path: false,
-            protection: PcpProtection::default(),
-            frames: 0,
-            size: PcpSize::default(),
-            autotune: Autotune::default(),
-            small: core::array::from_fn(|_| core::array::from_fn(|_| Ring::default())),
-            huge: [Ring::default(), Ring::default()],
-            waiting: Ring::default(),
-            waiting_frames: Word::new(0),
-            expiry: Expiry::default(),
-            events: ZoneEvents::default(),
-            aside: ZoneEvents::default(),
-            folded: ZoneEvents::default(),
-        }
+    /// Invariants, while neither owner nor claimer holds it:
+    /// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
+    /// - P2 `count` is the number of frames in all rings; no ring has more entries than room
+    /// - P3 next to a depot, the rings and the waiting blocks are at most `size.high` frames, or one block that waits
+    // Aligned so that no two CPUs write to the same pair of cache lines.
+    #[repr(align(128))]
+    pub struct Pcp<M: Machine> {
+        word busy: M::U32,
+        word claim: M::U32,
+        /// Frames in all rings; kept only without a depot.
+        pub(crate) word count: M::U32,
+        /// Ring that the next drain begins with.
+        pub(crate) word turn: M::U32,
+        // Whether there is a depot, and a fast path; and how many frames a magazine holds at most.
+        pub(crate) fixed depot: bool,
+        pub(crate) fixed fast_path: bool,
+        pub(crate) fixed protection: PcpProtection,
+        fixed frames: u32,
+        pub(crate) fixed size: PcpSize,
+        pub(crate) record("tuning.{}") autotune: Autotune<M>,
+        record("ring[{migratetype}].{} order {order}"; migratetype in MigrateType::ALL; order in 0..)
+            small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
+        record("ring[{mobility}].{} huge"; mobility in ["not movable", "Movable"]) huge: [Ring<M>; 2],
+        /// Freed blocks of any order that wait, and their number of frames.
+        pub(crate) record waiting: Ring<M>,
+        pub(crate) word waiting_frames: M::U32,
+        /// How long the lists of another node's zone have been idle.
+        pub(crate) record("idle{}") expiry: Expiry<M>,
+        /// Events that the rings do not count themselves, while the lists are held.
+        pub(crate) record events: ZoneEvents<M>,
+        /// Events of the CPU in the zone without its lists.
+        ///
+        /// An interrupt counts here as well. So these are counted with interrupts off: under the zone lock, or for the
+        /// count alone.
+        pub(crate) record aside: ZoneEvents<M>,
+        /// The part of these counts that the zone took over while the CPU was offline.
+        pub(crate) record folded: ZoneEvents<M>,
     }
 }
 
@@ -227,29 +205,6 @@ impl<M: Machine> Pcp<M> {
         }
         self.open();
         next.next_multiple_of(SLOTS_IN_LINE)
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("busy"), &self.busy);
-        tell(visit, format_args!("claim"), &self.claim);
-        tell(visit, format_args!("count"), &self.count);
-        tell(visit, format_args!("turn"), &self.turn);
-        for (name, rings) in ["ring[Unmovable]", "ring[Movable]", "ring[Reclaimable]"].into_iter().zip(&self.small) {
-            for (order, ring) in rings.iter().enumerate() {
-                ring.words((name, &format_args!(" order {order}")), visit);
-            }
-        }
-        for (name, ring) in ["ring[not movable]", "ring[Movable]"].into_iter().zip(&self.huge) {
-            ring.words((name, &" huge"), visit);
-        }
-        self.waiting.words(("waiting", &""), visit);
-        tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
-        self.autotune.words(visit);
-        self.expiry.words(visit);
-        self.events.words("events", visit);
-        self.aside.words("aside", visit);
-        self.folded.words("folded", visit);
     }
 
     /// Returns its permanent entries, from the first to the last; `None` if it has none.

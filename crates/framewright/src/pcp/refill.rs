@@ -21,7 +21,7 @@ use crate::frame::cluster::CutRun;
 use crate::frame::head::Head;
 use crate::frame::owned_pageblock::{bits_in, choose};
 use crate::free_path::remote_free::put;
-use crate::pcp::lists::PcpGuard;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, RingId};
 use crate::policy::mechanisms::Refill;
 use crate::policy::watermark::Mark;
@@ -40,16 +40,15 @@ const MOST: usize = 16;
 impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Takes a block; fills an empty ring from the depot or else from the zone.
     pub(crate) fn alloc(&self, id: RingId, want: &Want) -> Option<Frame> {
-        self.alloc_cached(id).or_else(|| {
-            self.refill(id, want);
-            self.alloc_from_ring(id)
-        })
+        self.alloc_cached(id).or_else(|| self.alloc_refilled(id, want))
     }
 
-    /// Fills an empty ring from its zone.
-    pub(crate) fn refill(&self, id: RingId, want: &Want) {
+    /// Fills an empty ring from its zone and takes a block of it.
+    ///
+    /// For a caller that has found no block in the ring and the depot.
+    pub(crate) fn alloc_refilled(&self, id: RingId, want: &Want) -> Option<Frame> {
         self.cx.shared.machine.step(Step::Refill);
-        let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.shared.machine.fault(Fault::Refill)) else { return };
+        let ring = self.pcp.ring(id).filter(|_| !self.cx.shared.machine.fault(Fault::Refill))?;
         // A batch is counted in frames; of larger blocks at least two come at once. Next to a depot, blocks stay
         // between CPUs for long. They then come in runs of four lines of head bytes. So CPUs, and what they prefetch,
         // rarely meet in a line. Of an owned pageblock a whole word's frames are taken at once.
@@ -62,7 +61,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         };
         let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
         if ring.capacity() == 0 && !self.make_room(id, ring) {
-            return;
+            return None;
         }
         let mut batch = batch.min(ring.capacity());
         if self.pcp.depot {
@@ -82,6 +81,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         ring.count_moved(u64::from(moved));
         // Also if nothing came: the ring has changed.
         self.settle(id, ring, moved);
+        self.alloc_from_ring(id)
     }
 
     fn put_under(&self, id: RingId, ring: &Ring<M>, frame: Frame) {

@@ -14,9 +14,7 @@
 //! writes anyway. The number given is not stored: it follows from the number taken, the entries, and the blocks that
 //! came and went in other ways.
 
-use core::fmt;
-
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
@@ -137,102 +135,68 @@ impl SlotRange {
     }
 }
 
-/// One ring; its entries lie in an array that all rings share.
-///
-/// Positions are indices into that array, from `start` to `end`. While nothing has wrapped around, the entries are
-/// those from `bottom` to `top`. In a `wrapped` ring they are those from `bottom` to the end and from the start to
-/// `top`.
-///
-/// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further check. The owner pops
-/// while `top` is above the floor, and pushes while it is below the ceiling. Both follow from the other words
-/// ([`Ring::open`]): the window ends where the array does, or where the `quota` is used up. Next to a depot, the quotas
-/// of all rings together are what `high` allows (`lists.rs`).
-///
-/// # Owner and thief
-///
-/// Only the owner moves `top`. So another CPU may take from the bottom meanwhile, as a thief does from a work-stealing
-/// deque (Chase and Lev, SPAA 2005). Owner and thief must agree on which of them gets the last entry:
-///
-/// | | owner | thief |
-/// |---|---|---|
-/// | 1 | moves `top` down | closes the window |
-/// | 2 | light fence | heavy fence |
-/// | 3 | reads the window; puts `top` back if it is closed | reads `top` |
-///
-/// A push needs no fence: an entry that the thief does not see yet stays. All other work (wrapping around, filling,
-/// emptying to the depot) requires that the lists are held.
-///
-/// Invariant R1: `start ≤ floor ≤ top ≤ ceiling ≤ end` while the window is open; `start` is not 0, so that `top` can be
-/// one too low for a moment.
-// A cache line of its own.
-#[repr(align(64))]
-pub(crate) struct Ring<M: Machine> {
-    top: M::U32,
-    floor: M::U32,
-    ceiling: M::U32,
-    bottom: M::U32,
-    wrapped: M::U32,
-    start: M::U32,
-    end: M::U32,
-    /// Loaded magazine + 1, spare magazine + 1, and the spare one's number of blocks.
+record! {
+    /// One ring; its entries lie in an array that all rings share.
     ///
-    /// 0 where the entries belong to no magazine, or where there is no spare one.
-    loaded: M::U32,
-    pub(crate) spare: M::U32,
-    pub(crate) spare_len: M::U32,
-    /// Blocks that the ring and its spare magazine may hold without a further check.
+    /// Positions are indices into that array, from `start` to `end`. While nothing has wrapped around, the entries are
+    /// those from `bottom` to `top`. In a `wrapped` ring they are those from `bottom` to the end and from the start to
+    /// `top`.
     ///
-    /// Their room may be less.
-    quota: M::U32,
-    /// Blocks that the owner took.
-    taken: M::U64,
-    /// Blocks that came from the zone or the depot less those that went there.
+    /// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further check. The owner pops
+    /// while `top` is above the floor, and pushes while it is below the ceiling. Both follow from the other words
+    /// ([`Ring::open`]): the window ends where the array does, or where the `quota` is used up. Next to a depot, the
+    /// quotas of all rings together are what `high` allows (`quota.rs`).
     ///
-    /// So `given = entries + taken - moved`.
-    moved: M::U64,
-}
-
-impl<M: Machine> Default for Ring<M> {
-    fn default() -> Self {
-        let word = || Word::new(0);
-        // Not 0: an owner that looks for a block may have `top` one too low here as well.
-        let nowhere = || Word::new(1);
-        Ring {
-            top: nowhere(),
-            floor: Word::new(u32::MAX),
-            ceiling: word(),
-            bottom: nowhere(),
-            wrapped: word(),
-            start: nowhere(),
-            end: nowhere(),
-            loaded: word(),
-            spare: word(),
-            spare_len: word(),
-            quota: Word::new(u32::MAX),
-            taken: Word::new(0),
-            moved: Word::new(0),
-        }
+    /// # Owner and thief
+    ///
+    /// Only the owner moves `top`. So another CPU may take from the bottom meanwhile, as a thief does from a
+    /// work-stealing deque (Chase and Lev, SPAA 2005). Owner and thief must agree on which of them gets the last entry:
+    ///
+    /// | | owner | thief |
+    /// |---|---|---|
+    /// | 1 | moves `top` down | closes the window |
+    /// | 2 | light fence | heavy fence |
+    /// | 3 | reads the window; puts `top` back if it is closed | reads `top` |
+    ///
+    /// A push needs no fence: an entry that the thief does not see yet stays. All other work (wrapping around, filling,
+    /// emptying to the depot) requires that the lists are held.
+    ///
+    /// Invariant R1: `start ≤ floor ≤ top ≤ ceiling ≤ end` while the window is open; `start` is not 0, so that `top`
+    /// can be one too low for a moment.
+    // A cache line of its own.
+    #[repr(align(64))]
+    pub(crate) struct Ring<M: Machine> {
+        // Not 0: an owner that looks for a block may have `top` one too low in an empty ring as well.
+        word top: M::U32 = NOWHERE,
+        word floor: M::U32 = u32::MAX,
+        word ceiling: M::U32,
+        word bottom: M::U32 = NOWHERE,
+        word wrapped: M::U32,
+        word start: M::U32 = NOWHERE,
+        word end: M::U32 = NOWHERE,
+        /// Loaded magazine + 1, spare magazine + 1, and the spare one's number of blocks.
+        ///
+        /// 0 where the entries belong to no magazine, or where there is no spare one.
+        word loaded: M::U32,
+        pub(crate) word spare: M::U32,
+        pub(crate) word spare_len: M::U32,
+        /// Blocks that the ring and its spare magazine may hold without a further check.
+        ///
+        /// Their room may be less.
+        word quota: M::U32 = u32::MAX,
+        /// Blocks that the owner took.
+        word taken: M::U64,
+        /// Blocks that came from the zone or the depot less those that went there.
+        ///
+        /// So `given = entries + taken - moved`.
+        word moved: M::U64,
     }
 }
+
+/// Position in a ring without room.
+const NOWHERE: u32 = 1;
 
 impl<M: Machine> Ring<M> {
-    /// Reports its words by name; `order` is appended to each name.
-    pub(crate) fn words(&self, (ring, order): (&str, &dyn fmt::Display), visit: &mut Words<'_>) {
-        tell(visit, format_args!("{ring}.top{order}"), &self.top);
-        tell(visit, format_args!("{ring}.floor{order}"), &self.floor);
-        tell(visit, format_args!("{ring}.ceiling{order}"), &self.ceiling);
-        tell(visit, format_args!("{ring}.bottom{order}"), &self.bottom);
-        tell(visit, format_args!("{ring}.wrapped{order}"), &self.wrapped);
-        tell(visit, format_args!("{ring}.start{order}"), &self.start);
-        tell(visit, format_args!("{ring}.end{order}"), &self.end);
-        tell(visit, format_args!("{ring}.loaded{order}"), &self.loaded);
-        tell(visit, format_args!("{ring}.spare{order}"), &self.spare);
-        tell(visit, format_args!("{ring}.spare_len{order}"), &self.spare_len);
-        tell(visit, format_args!("{ring}.quota{order}"), &self.quota);
-        tell(visit, format_args!("{ring}.taken{order}"), &self.taken);
-        tell(visit, format_args!("{ring}.moved{order}"), &self.moved);
-    }
-
     /// Returns the entries that it has room for.
     pub(crate) fn room(&self) -> SlotRange {
         SlotRange { start: self.start(), end: self.end() }

@@ -2,9 +2,11 @@
 //!
 //! `depot.rs` says what magazines and shards are for. Here is the record, and what is done to it under its lock.
 
+use core::fmt;
+
 use crate::pcp::depot_size::MAGAZINE;
 use crate::pcp::ring::{RingId, SMALL_RINGS, SlotRange};
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Word};
 use crate::sync::ticket_lock::TicketLock;
 use crate::types::migratetype::MigrateType;
@@ -15,19 +17,15 @@ use crate::types::units::ZoneIdx;
 /// A drain empties one magazine at a time, so it is short unless its thread is stopped.
 const DRAIN_TRIES: u32 = 1 << 20;
 
-/// An array of blocks of one kind of list, or an empty one.
-///
-/// The entries lie in the array of all entries; the magazine records which of them are used.
-pub struct Magazine<M: Machine> {
-    /// The next on its stack, + 1.
-    pub(super) next: M::U32,
-    bottom: M::U32,
-    top: M::U32,
-}
-
-impl<M: Machine> Default for Magazine<M> {
-    fn default() -> Self {
-        Magazine { next: Word::new(0), bottom: Word::new(0), top: Word::new(0) }
+record! {
+    /// An array of blocks of one kind of list, or an empty one.
+    ///
+    /// The entries lie in the array of all entries; the magazine records which of them are used.
+    pub struct Magazine<M: Machine> {
+        /// The next on its stack, + 1.
+        pub(super) word next: M::U32,
+        word bottom: M::U32,
+        word top: M::U32,
     }
 }
 
@@ -47,42 +45,38 @@ impl<M: Machine> Magazine<M> {
     }
 }
 
-/// One part of a zone's depot.
-///
-/// Invariants, with the lock free:
-/// - D1 each block of a full magazine has a head that says "per-CPU", with the order of its stack
-/// - D2 `frames` is the number of frames in the magazines on the full stacks
-// Aligned so that no two shards share a pair of cache lines.
-#[repr(align(128))]
-pub struct Shard<M: Machine> {
-    pub(super) lock: TicketLock<M>,
-    frames: M::U32,
-    /// Top of the stack of empty magazines, + 1, and number of magazines ever used.
-    pub(super) empty: M::U32,
-    pub(super) fresh: M::U32,
-    /// Top of the stack of full magazines of each kind of list, + 1.
-    pub(super) full: [M::U32; SMALL_RINGS],
-    /// Magazines that are being emptied for the zone; they are on no stack meanwhile.
-    pub(super) away: M::U32,
-    // Fixed at boot: the name of its lock, and which magazines belong to it.
-    pub(super) name: LockName,
-    pub(super) first: u32,
-    pub(super) count: u32,
+record! {
+    /// One part of a zone's depot.
+    ///
+    /// Invariants, with the lock free:
+    /// - D1 each block of a full magazine has a head that says "per-CPU", with the order of its stack
+    /// - D2 `frames` is the number of frames in the magazines on the full stacks
+    // Aligned so that no two shards share a pair of cache lines.
+    #[repr(align(128))]
+    pub struct Shard<M: Machine> {
+        pub(super) record lock: TicketLock<M>,
+        word frames: M::U32,
+        /// Top of the stack of empty magazines, + 1, and number of magazines ever used.
+        pub(super) word empty: M::U32,
+        pub(super) word fresh: M::U32,
+        /// Top of the stack of full magazines of each kind of list, + 1.
+        pub(super) word("full{list}"; list in small_rings().map(ListName)) full: [M::U32; SMALL_RINGS],
+        /// Magazines that are being emptied for the zone; they are on no stack meanwhile.
+        pub(super) word away: M::U32,
+        // The name of its lock, and which magazines belong to it.
+        pub(super) fixed name: LockName = LockName::depot(ZoneIdx::NONE, 0),
+        pub(super) fixed first: u32,
+        pub(super) fixed count: u32,
+    }
 }
 
-impl<M: Machine> Default for Shard<M> {
-    fn default() -> Self {
-        Shard {
-            lock: TicketLock::default(),
-            frames: Word::new(0),
-            empty: Word::new(0),
-            fresh: Word::new(0),
-            full: core::array::from_fn(|_| Word::new(0)),
-            away: Word::new(0),
-            name: LockName::depot(ZoneIdx::NONE, 0),
-            first: 0,
-            count: 0,
-        }
+/// Displays the kind of a list of small blocks: `[Movable] order 2`.
+struct ListName(RingId);
+
+impl fmt::Display for ListName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let migratetype = MigrateType::from_index(self.0.lists()).unwrap_or_default();
+        write!(f, "[{migratetype}] order {}", self.0.order)
     }
 }
 
@@ -129,21 +123,6 @@ impl<M: Machine> Shard<M> {
     pub(crate) fn cached_racy(&self) -> u64 {
         let away = u64::from(self.away.load(Ordering::Relaxed)).saturating_mul(u64::from(MAGAZINE));
         u64::from(self.frames_racy()).saturating_add(away)
-    }
-
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (name, word) in self.lock.words() {
-            tell(visit, format_args!("lock.{name}"), word);
-        }
-        tell(visit, format_args!("frames"), &self.frames);
-        tell(visit, format_args!("empty"), &self.empty);
-        tell(visit, format_args!("fresh"), &self.fresh);
-        for (ring, word) in small_rings().zip(&self.full) {
-            let migratetype = MigrateType::from_index(ring.lists()).unwrap_or_default();
-            tell(visit, format_args!("full[{migratetype}] order {}", ring.order), word);
-        }
-        tell(visit, format_args!("away"), &self.away);
     }
 
     /// Returns its magazines: the first, and how many.

@@ -233,16 +233,23 @@ pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
 /// A smaller zone could never get above its marks again.
 const BOOSTED_PAGEBLOCKS: u64 = 4;
 
+/// What limits the boost of a zone's marks; all in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BoostedZone {
+    /// Frames that the zone manages.
+    pub(crate) managed: u64,
+    /// The high mark without a boost.
+    pub(crate) high: u64,
+    /// Frames in a pageblock.
+    pub(crate) pageblock: u64,
+}
+
 /// Returns the boost of a zone's marks after mobilities were mixed, in frames.
 ///
 /// `boost` rises by `by` frames, up to `factor` ten-thousandths of the high mark or a pageblock, whichever is more.
 /// `None` if the marks do not rise: the zone is too small, or has no marks yet. Linux's rule.
-pub(crate) fn raised_boost(
-    boost: u64,
-    by: u64,
-    factor: u32,
-    (managed, high, pageblock): (u64, u64, u64),
-) -> Option<u64> {
+pub(crate) fn raised_boost(boost: u64, by: u64, factor: u32, zone: BoostedZone) -> Option<u64> {
+    let BoostedZone { managed, high, pageblock } = zone;
     let most = boost_cap(factor, high, pageblock)?;
     let is_large = managed >= pageblock.saturating_mul(BOOSTED_PAGEBLOCKS);
     is_large.then(|| boost.saturating_add(by).min(most))
@@ -384,7 +391,7 @@ mod tests {
 
     #[test]
     fn boosts_rise_by_pageblocks_up_to_a_share_of_the_high_mark() {
-        for (boost, by, factor, zone, expected) in [
+        for (boost, by, factor, (managed, high, pageblock), expected) in [
             (0, 512, 15_000, (200_000, 10_000, 512), Some(512)),
             (14_900, 512, 15_000, (200_000, 10_000, 512), Some(15_000)),
             // At least one pageblock.
@@ -397,6 +404,7 @@ mod tests {
             (0, 512, 15_000, (2_048, 100, 512), Some(512)),
             (0, u64::MAX, 1_000_000, (u64::MAX, u64::MAX, 512), Some(u64::MAX / 10_000)),
         ] {
+            let zone = BoostedZone { managed, high, pageblock };
             assert_eq!(raised_boost(boost, by, factor, zone), expected, "{boost} {by} {factor} {zone:?}");
         }
     }

@@ -26,7 +26,7 @@
 //! Rejected: one range at a time in a zone. Moving blocks calls the embedder, which may need a range in turn. In Linux
 //! the second caller fails (`start_isolate_page_range`), and contiguous areas have a lock each.
 
-use crate::buddy::buddy::Place;
+use crate::buddy::buddy::{Halves, Place};
 use crate::frame::cluster::Heap;
 use crate::frame::frame::Part;
 use crate::frame::head::Head;
@@ -137,7 +137,7 @@ impl<'a, M: Machine> World<'a, M> {
                     return Ok(None);
                 };
                 buddy.remove(head, larger, mt)?;
-                buddy.carve(head, larger, (frame, order), mt);
+                buddy.carve(Halves { head, order: larger, kept: frame, kept_order: order }, mt);
                 Ok(Some(()))
             })?;
             frames.set_head(frame, Head::allocated(order, movable));

@@ -29,7 +29,7 @@ use crate::seam::machine::{Machine, Step};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{__GFP_MOVABLE, GFP_NOWAIT, Gfp};
-use crate::types::units::{Frame, Order, Pfn, ZoneKind};
+use crate::types::units::{Frame, FrameRange, Order, Pfn, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::world::World;
@@ -106,7 +106,7 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn place_in(&self, zone: &Zone<M>, order: Order, at: &mut Frame, end: Frame) -> Option<Frame> {
         let next = Cell::new(*at);
         let place = self.alloc_place(zone, order, |guard| {
-            guard.alloc_with(|buddy| alloc_next(buddy, order, (next.get(), end), &next))
+            guard.alloc_with(|buddy| alloc_next(buddy, order, FrameRange { start: next.get(), end }, &next))
         });
         *at = next.get();
         place
@@ -150,17 +150,17 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
-/// Allocates the next free block that is large enough and begins between `start` and `end`.
+/// Allocates the next free block that is large enough and begins in `range`.
 ///
 /// Writes to `next` the frame after the last one that it looked at.
 fn alloc_next<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     order: Order,
-    (start, end): (Frame, Frame),
+    range: FrameRange,
     next: &Cell<Frame>,
 ) -> Result<Option<Frame>, Corrupt> {
-    let mut at = start;
-    while at < end {
+    let mut at = range.start;
+    while at < range.end {
         buddy.step(Step::Around);
         match buddy.frames().state(at).as_free() {
             Some((found, migratetype))
@@ -172,7 +172,7 @@ fn alloc_next<M: Machine>(
             _ => at = buddy.after(at),
         }
     }
-    next.set(end);
+    next.set(range.end);
     Ok(None)
 }
 

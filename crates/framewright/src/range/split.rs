@@ -6,6 +6,7 @@
 //! Cost: a cut, a join or a split holds the zone lock, and writes one head byte for each piece (a join: for each
 //! frame).
 
+use crate::frame::bad_free::refusal;
 use crate::frame::frame::{Frames, Part};
 use crate::frame::head::Head;
 use crate::seam::machine::{Machine, Step};
@@ -132,15 +133,5 @@ impl<M: Machine> World<'_, M> {
 pub(crate) fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
     if let Some(frame) = frames.frame(pfn) {
         frames.set_head(frame, Head::allocated(order, movable));
-    }
-}
-
-/// Returns why a frame that is in no allocated block cannot be freed.
-pub(crate) fn refusal(pfn: Pfn, part: Part) -> FreeError {
-    match part {
-        Part::Hole | Part::Allocated(..) => FreeError::Foreign(pfn),
-        Part::Free(..) | Part::Pcp(..) => FreeError::AlreadyFree(pfn),
-        Part::Offline(..) => FreeError::Offline(pfn),
-        Part::Quarantined(..) => FreeError::Quarantined(pfn),
     }
 }

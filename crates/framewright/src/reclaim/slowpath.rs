@@ -127,8 +127,12 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
+    /// Tries each rung for a request whose first attempt found nothing.
+    ///
+    /// # Errors
+    /// Why it was not served.
     #[cold]
-    fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
+    pub(crate) fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
         let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
@@ -337,7 +341,8 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Returns whether any was freed.
     fn have_freed(&self, plan: &Plan, attempt: u32) -> bool {
-        let need = Need::of_request(plan.start, self.to_free(plan), plan.gfp, attempt);
+        let (order, frames) = self.to_free(plan);
+        let need = Need::of_request(plan.start, order, frames, plan.gfp, attempt);
         let mut freed = 0_u64;
         for priority in (0..=need.priority).rev() {
             freed = freed.saturating_add(self.shared.machine.reclaim(&Need { priority, ..need }).frames);

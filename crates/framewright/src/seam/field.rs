@@ -1,4 +1,39 @@
-//! Names of the allocator's words: for an address of its data, the record and word that lie there.
+//! Records of the allocator's data, and the names of their words: for an address, the record and word that lie there.
+//!
+//! A tool that observes accesses, such as a simulator, needs a name for every word. A record is therefore declared by
+//! [`record!`], once: the struct, its initial value and the names of its words follow from one list of fields.
+//!
+//! | field | meaning | initial value | name of its words |
+//! |---|---|---|---|
+//! | `word next: M::U32` | a word of the machine | 0 | `next` |
+//! | `record lock: TicketLock<M>` | another record | the other's | `lock.next`, `lock.serving` |
+//! | `fixed room: u32` | a value that is set at boot | its `Default` | none |
+//!
+//! A value after `=` replaces the initial value. Parentheses after the kind hold the name, where it differs from the
+//! field's: a format string, in which `{}` stands for the name of a word of the nested record. A variable that runs
+//! through keys makes the field an array. An example:
+//!
+//! ```text
+//! record! {
+//!     /// Lists of one CPU.
+//!     #[repr(align(128))]
+//!     pub(crate) struct Lists<M: Machine> {
+//!         word count: M::U32,                                          // count
+//!         word floor: M::U32 = u32::MAX,                               // floor; begins as u32::MAX
+//!         word("marks.{mark:?}"; mark in Mark::ALL) marks: [M::U64; 3],  // marks.Min, marks.Low, marks.High
+//!         record("tuning.{}") autotune: Autotune<M>,                   // tuning.high, tuning.freed
+//!         record("ring.{} order {order}"; order in 0..) rings: [Ring<M>; 4],  // ring.top order 0 and so on
+//!         word("") lone: M::U32,                                       // the name is that of the record alone
+//!         word(by Self::name_others) others: [M::U64; 8],              // the method names the words
+//!         fixed depot: bool,
+//!     }
+//! }
+//! ```
+//!
+//! Several keys, separated by `;`, name nested arrays from the outside to the inside. The words are reported in the
+//! order of declaration. Attributes and documentation go to the struct unchanged, so its layout is what they say.
+//!
+//! Rejected: a derive macro, because the core uses no other crate.
 
 use core::fmt;
 
@@ -31,6 +66,79 @@ pub struct Field<'n> {
 
 /// Visitor of a record's words; receives the name, address and size of each.
 pub(crate) type Words<'v> = dyn FnMut(fmt::Arguments<'_>, usize, usize) + 'v;
+
+/// Record of the allocator's data; [`record!`] declares one.
+pub(crate) trait Record: Default {
+    /// Passes the name, address and size of each word to `visit`, in the order of declaration.
+    fn words(&self, visit: &mut Words<'_>);
+}
+
+/// Declares a record; the description of this module explains it.
+macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident<$m:ident: Machine $(, const $n:ident: usize)?> {
+            $(
+                $(#[$field_meta:meta])*
+                $field_vis:vis $kind:ident $(($($naming:tt)*))? $field:ident: $ty:ty $(= $value:expr)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name<$m: Machine $(, const $n: usize)?> {
+            $($(#[$field_meta])* $field_vis $field: $ty,)*
+        }
+
+        impl<$m: Machine $(, const $n: usize)?> Default for $name<$m $(, $n)?> {
+            fn default() -> Self {
+                $name { $($field: $crate::seam::field::record!(@initial $kind ($($($naming)*)?) $($value)?),)* }
+            }
+        }
+
+        impl<$m: Machine $(, const $n: usize)?> $crate::seam::field::Record for $name<$m $(, $n)?> {
+            fn words(&self, visit: &mut $crate::seam::field::Words<'_>) {
+                $($crate::seam::field::record!(@name $kind $field ($($($naming)*)?) self, visit);)*
+            }
+        }
+    };
+
+    // The initial value of a field.
+    (@initial word ($($name:literal)?)) => { $crate::seam::machine::Word::new(0) };
+    (@initial word ($($name:literal)?) $value:expr) => { $crate::seam::machine::Word::new($value) };
+    (@initial word ($($array:tt)+)) => { core::array::from_fn(|_| $crate::seam::machine::Word::new(0)) };
+    (@initial $kind:ident ($($naming:tt)*)) => { Default::default() };
+    (@initial $kind:ident ($($naming:tt)*) $value:expr) => { $value };
+
+    // Names the words of a field.
+    (@name fixed $field:ident () $this:ident, $visit:ident) => {};
+    (@name $kind:ident $field:ident (by $names:path) $this:ident, $visit:ident) => { $names($this, $visit) };
+    (@name word $field:ident () $this:ident, $visit:ident) => {
+        $crate::seam::field::tell($visit, format_args!(stringify!($field)), &$this.$field)
+    };
+    (@name record $field:ident () $this:ident, $visit:ident) => {
+        $crate::seam::field::record!(@each record (concat!(stringify!($field), ".{}")) &$this.$field, $visit)
+    };
+    (@name $kind:ident $field:ident ($($naming:tt)+) $this:ident, $visit:ident) => {
+        $crate::seam::field::record!(@each $kind ($($naming)+) &$this.$field, $visit)
+    };
+
+    // Names a word, or the words of a record; with keys, those of each element.
+    (@each word ($name:expr) $word:expr, $visit:ident) => {
+        $crate::seam::field::tell($visit, format_args!($name), $word)
+    };
+    (@each record ($name:expr) $record:expr, $visit:ident) => {
+        $crate::seam::field::Record::words($record, &mut |word, address, size| {
+            $visit(format_args!($name, word), address, size);
+        })
+    };
+    (@each $kind:ident ($name:expr; $key:ident in $keys:expr $(; $($inner:tt)+)?) $array:expr, $visit:ident) => {
+        for ($key, element) in IntoIterator::into_iter($keys).zip($array) {
+            $crate::seam::field::record!(@each $kind ($name $(; $($inner)+)?) element, $visit);
+        }
+    };
+}
+
+pub(crate) use record;
 
 /// Reports one word to the visitor.
 pub(crate) fn tell<T>(visit: &mut Words<'_>, name: fmt::Arguments<'_>, word: &T) {

@@ -397,7 +397,7 @@ impl Need {
 
     /// Returns the shortage of a request that frees memory itself.
     #[inline]
-    pub(crate) fn of_request(node: NodeId, (order, frames): (Order, u64), gfp: Gfp, attempt: u32) -> Need {
+    pub(crate) fn of_request(node: NodeId, order: Order, frames: u64, gfp: Gfp, attempt: u32) -> Need {
         let frames = frames.max(Need::CLUSTER);
         Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST, gentle: false }
     }

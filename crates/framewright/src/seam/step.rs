@@ -65,9 +65,9 @@ steps! {
     Alloc "alloc" 17;
     /// A free at the front, of a block that is allocated.
     Free "free" 27;
-    /// The running CPU's list for an allocation is looked up anew, as calls other than those of a `Local` do.
+    /// The running CPU's list for an allocation is looked up, by a call other than those of a `Local`.
     Route "route" 52;
-    /// The same for a free.
+    /// The list for a free is looked up, by such a call.
     Lookup "lookup" 28;
     /// An allocation or a free by the lists of its CPU behind the front.
     Behind "behind" 224;

@@ -8,9 +8,7 @@
 //! No lock is needed: a CPU exchanges the word of its counts, and so does a CPU that folds them. Without such counters
 //! there is no memory for them.
 
-use core::array;
-
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{CounterDeltas, PerCpu, Told};
 use crate::types::units::{CpuId, NodeId};
@@ -20,44 +18,20 @@ use crate::types::units::{CpuId, NodeId};
 /// A CPU's deltas of these counters lie on one cache line; Linux 6.1 has about 45.
 pub(crate) const OWN: usize = 48;
 
-/// Counts that CPUs have added to a node's counters, or to all nodes' sums.
-#[repr(align(128))]
-pub struct NodeStat<M: Machine>([M::U64; OWN]);
-
-impl<M: Machine> Default for NodeStat<M> {
-    fn default() -> Self {
-        NodeStat(array::from_fn(|_| Word::new(0)))
+record! {
+    /// Counts that CPUs have added to a node's counters, or to all nodes' sums.
+    #[repr(align(128))]
+    pub struct NodeStat<M: Machine> {
+        word("told[{index}]"; index in 0..) told: [M::U64; OWN],
     }
 }
 
-impl<M: Machine> NodeStat<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (index, word) in self.0.iter().enumerate() {
-            tell(visit, format_args!("told[{index}]"), word);
-        }
-    }
-}
-
-/// Deltas of one CPU for one node: counts not yet added to the node.
-// Aligned so that no two CPUs write to the same pair of cache lines.
-#[repr(align(128))]
-pub struct NodeDiffs<M: Machine>(CounterDeltas<M, OWN>);
-
-impl<M: Machine> Default for NodeDiffs<M> {
-    fn default() -> Self {
-        NodeDiffs(CounterDeltas::default())
-    }
-}
-
-impl<M: Machine> NodeDiffs<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        let (items, threshold) = self.0.words();
-        for (index, word) in items.iter().enumerate() {
-            tell(visit, format_args!("kept[{index}]"), word);
-        }
-        tell(visit, format_args!("threshold"), threshold);
+record! {
+    /// Deltas of one CPU for one node: counts not yet added to the node.
+    // Aligned so that no two CPUs write to the same pair of cache lines.
+    #[repr(align(128))]
+    pub struct NodeDiffs<M: Machine> {
+        record("{}") deltas: CounterDeltas<M, OWN>,
     }
 }
 
@@ -86,13 +60,13 @@ impl<'a, M: Machine> NodeStats<'a, M> {
     /// Returns the shared words of a counter.
     fn told(&self, node: NodeId, index: usize) -> Option<Told<'a, M>> {
         let [all, nodes @ ..] = self.told else { return None };
-        let here = nodes.get(node.index())?.0.get(index)?;
-        Some(Told { here, everywhere: all.0.get(index).filter(|_| !self.diffs.records.is_empty()) })
+        let here = nodes.get(node.index())?.told.get(index)?;
+        Some(Told { here, everywhere: all.told.get(index).filter(|_| !self.diffs.records.is_empty()) })
     }
 
     /// Counts on a CPU; returns false if there is no such counter.
     pub(crate) fn count(&self, node: NodeId, cpu: CpuId, index: usize, change: i64) -> bool {
-        let kept = self.diffs.get(cpu, node.index()).map(|diffs| &diffs.0);
+        let kept = self.diffs.get(cpu, node.index()).map(|diffs| &diffs.deltas);
         self.told(node, index).map(|told| told.count(kept, index, change)).is_some()
     }
 
@@ -100,14 +74,14 @@ impl<'a, M: Machine> NodeStats<'a, M> {
     ///
     /// `None` if there is no such counter.
     pub(crate) fn get(&self, node: NodeId, index: usize) -> Option<u64> {
-        let kept = self.diffs.of(node.index()).map(|diffs| diffs.0.kept(index));
+        let kept = self.diffs.of(node.index()).map(|diffs| diffs.deltas.kept(index));
         self.told(node, index).map(|told| told.exact(kept))
     }
 
     /// Returns a CPU's deltas, by node.
     fn of_cpu(&self, cpu: CpuId) -> impl Iterator<Item = (NodeId, &'a CounterDeltas<M, OWN>)> {
         let nodes = (0..self.diffs.places).map(|node| NodeId(node as u8));
-        nodes.filter_map(move |node| Some((node, &self.diffs.get(cpu, node.index())?.0)))
+        nodes.filter_map(move |node| Some((node, &self.diffs.get(cpu, node.index())?.deltas)))
     }
 
     /// Adds a CPU's deltas to the nodes; returns the number of counters changed.
@@ -125,12 +99,12 @@ impl<'a, M: Machine> NodeStats<'a, M> {
 
     /// Sets the threshold of CPUs for a node's counters.
     pub(crate) fn set_threshold(&self, node: NodeId, threshold: u8) {
-        self.diffs.of(node.index()).for_each(|diffs| diffs.0.set_threshold(threshold));
+        self.diffs.of(node.index()).for_each(|diffs| diffs.deltas.set_threshold(threshold));
     }
 
     /// Checks invariant S3.
     pub(crate) fn is_within(&self) -> bool {
-        self.diffs.records.iter().all(|diffs| diffs.0.is_within())
+        self.diffs.records.iter().all(|diffs| diffs.deltas.is_within())
     }
 
     /// Returns the two sides of invariant S4 for each counter.
@@ -139,8 +113,9 @@ impl<'a, M: Machine> NodeStats<'a, M> {
     pub(crate) fn sums(&self) -> impl Iterator<Item = (u64, u64)> {
         let sums = self.told.split_first().filter(|_| !self.diffs.records.is_empty());
         sums.into_iter().flat_map(|(all, nodes)| {
-            all.0.iter().enumerate().map(move |(index, sum)| {
-                let told = nodes.iter().filter_map(|node| node.0.get(index)).map(|word| word.load(Ordering::Relaxed));
+            all.told.iter().enumerate().map(move |(index, sum)| {
+                let told =
+                    nodes.iter().filter_map(|node| node.told.get(index)).map(|word| word.load(Ordering::Relaxed));
                 (sum.load(Ordering::Relaxed), told.fold(0, u64::wrapping_add))
             })
         })

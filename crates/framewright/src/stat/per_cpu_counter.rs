@@ -9,9 +9,8 @@
 //! The exact count is the second word plus the deltas of all CPUs. Two writers of a delta must not lose a count. Each
 //! counter decides how: both writers hold a lock, or both exchange the word.
 
-use core::array;
-
 use crate::policy::watermark::MOST_THRESHOLD;
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::CpuId;
 
@@ -20,26 +19,17 @@ use crate::types::units::CpuId;
 /// After them, the change is added to the zone or node.
 const TRIES: u32 = 16;
 
-/// Deltas of one CPU for `N` counters, and their threshold.
-///
-/// Invariant S3: a delta is at most the threshold, up or down.
-pub(crate) struct CounterDeltas<M: Machine, const N: usize> {
-    items: [M::U8; N],
-    threshold: M::U8,
-}
-
-impl<M: Machine, const N: usize> Default for CounterDeltas<M, N> {
-    fn default() -> Self {
-        CounterDeltas { items: array::from_fn(|_| Word::new(0)), threshold: Word::new(1) }
+record! {
+    /// Deltas of one CPU for `N` counters, and their threshold.
+    ///
+    /// Invariant S3: a delta is at most the threshold, up or down.
+    pub(crate) struct CounterDeltas<M: Machine, const N: usize> {
+        pub(super) word("kept[{index}]"; index in 0..) items: [M::U8; N],
+        pub(super) word threshold: M::U8 = 1,
     }
 }
 
 impl<M: Machine, const N: usize> CounterDeltas<M, N> {
-    /// Returns its words for naming: the counters' words, and the threshold.
-    pub(crate) fn words(&self) -> (&[M::U8; N], &M::U8) {
-        (&self.items, &self.threshold)
-    }
-
     pub(crate) fn threshold(&self) -> u8 {
         self.threshold.load(Ordering::Relaxed)
     }

@@ -6,44 +6,31 @@
 
 use core::cell::Cell;
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::zone_lock::LockMode;
 use crate::types::migratetype::MigrateType;
 
-/// Counts of a zone's lists that no watermark reads.
-///
-/// Invariant B4, with the lock free:
-///
-/// - `isolated` is the sum of the blocks on the isolated lists, in frames.
-/// - `quarantined` is the number of quarantined frames.
-/// - `skipped` is the number of free blocks whose state has the mark.
-/// - `owned` is the number of pageblocks that CPUs own.
-pub(crate) struct ListCount<M: Machine> {
-    pub(crate) isolated: M::U64,
-    pub(crate) quarantined: M::U64,
-    /// Free *blocks* that were not checked for merging.
-    pub(crate) skipped: M::U64,
-    /// Pageblocks that CPUs own; changed under the zone lock, held exclusively.
-    pub(crate) owned: M::U64,
-}
-
-impl<M: Machine> Default for ListCount<M> {
-    fn default() -> Self {
-        let zero = || Word::new(0);
-        ListCount { isolated: zero(), quarantined: zero(), skipped: zero(), owned: zero() }
+record! {
+    /// Counts of a zone's lists that no watermark reads.
+    ///
+    /// Invariant B4, with the lock free:
+    ///
+    /// - `isolated` is the sum of the blocks on the isolated lists, in frames.
+    /// - `quarantined` is the number of quarantined frames.
+    /// - `skipped` is the number of free blocks whose state has the mark.
+    /// - `owned` is the number of pageblocks that CPUs own.
+    pub(crate) struct ListCount<M: Machine> {
+        pub(crate) word isolated: M::U64,
+        pub(crate) word quarantined: M::U64,
+        /// Free *blocks* that were not checked for merging.
+        pub(crate) word skipped: M::U64,
+        /// Pageblocks that CPUs own; changed under the zone lock, held exclusively.
+        pub(crate) word owned: M::U64,
     }
 }
 
 impl<M: Machine> ListCount<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("count.isolated"), &self.isolated);
-        tell(visit, format_args!("count.quarantined"), &self.quarantined);
-        tell(visit, format_args!("count.skipped"), &self.skipped);
-        tell(visit, format_args!("count.owned"), &self.owned);
-    }
-
     /// Resets the counts of blocks on the lists to 0.
     #[inline]
     pub(crate) fn reset(&self) {

@@ -6,7 +6,7 @@
 //!
 //! [`GlobalEvents`] counts the events of slow paths, with one shared word for each.
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::{Order, ZoneKind};
 
@@ -78,28 +78,19 @@ impl NumaItem {
         [NumaItem::Hit, NumaItem::Miss, NumaItem::Foreign, NumaItem::Interleave, NumaItem::Local, NumaItem::Other];
 }
 
-/// Counters of one CPU for one zone, or a zone's counters of offline CPUs.
-pub(crate) struct ZoneEvents<M: Machine>([M::U64; ZoneEvent::ALL.len()]);
-
-impl<M: Machine> Default for ZoneEvents<M> {
-    fn default() -> Self {
-        ZoneEvents(core::array::from_fn(|_| Word::new(0)))
+record! {
+    /// Counters of one CPU for one zone, or a zone's counters of offline CPUs.
+    pub(crate) struct ZoneEvents<M: Machine> {
+        word("{event:?}"; event in ZoneEvent::ALL) counts: [M::U64; ZoneEvent::ALL.len()],
     }
 }
 
 impl<M: Machine> ZoneEvents<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
-        for (event, word) in ZoneEvent::ALL.iter().zip(&self.0) {
-            tell(visit, format_args!("{prefix}.{event:?}"), word);
-        }
-    }
-
     /// Adds `n` to a counter.
     ///
     /// Caller holds: the record that the counters belong to.
     pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
-        if let Some(word) = self.0.get(event as usize) {
+        if let Some(word) = self.counts.get(event as usize) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }
     }
@@ -113,12 +104,12 @@ impl<M: Machine> ZoneEvents<M> {
     }
 
     pub(crate) fn get(&self, event: ZoneEvent) -> u64 {
-        self.0.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.counts.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     /// Adds `n` to a counter that CPUs share.
     pub(crate) fn add(&self, event: ZoneEvent, n: u64) {
-        if let Some(word) = self.0.get(event as usize) {
+        if let Some(word) = self.counts.get(event as usize) {
             word.add(n, Ordering::Relaxed);
         }
     }
@@ -166,13 +157,15 @@ pub(crate) enum GlobalEvent {
     CompactDaemonFreeScanned,
 }
 
-/// Shared counters of the allocator.
-// Aligned so that they share no line with words of the allocator that every call reads.
-#[repr(align(128))]
-pub(crate) struct GlobalEvents<M: Machine> {
-    words: [M::U64; GlobalEvent::COUNT],
-    /// Requests that had to reclaim, by the highest zone they could use (`allocstall_*`).
-    stalls: [M::U64; ZoneKind::COUNT],
+record! {
+    /// Shared counters of the allocator.
+    // Aligned so that they share no line with words of the allocator that every call reads.
+    #[repr(align(128))]
+    pub(crate) struct GlobalEvents<M: Machine> {
+        word("{event:?}"; event in GlobalEvent::ALL) counts: [M::U64; GlobalEvent::COUNT],
+        /// Requests that had to reclaim, by the highest zone they could use (`allocstall_*`).
+        word("stalls[{kind}]"; kind in ZoneKind::ALL) stalls: [M::U64; ZoneKind::COUNT],
+    }
 }
 
 impl GlobalEvent {
@@ -200,35 +193,19 @@ impl GlobalEvent {
     const COUNT: usize = GlobalEvent::CompactDaemonFreeScanned as usize + 1;
 }
 
-impl<M: Machine> Default for GlobalEvents<M> {
-    fn default() -> Self {
-        GlobalEvents { words: core::array::from_fn(|_| Word::new(0)), stalls: core::array::from_fn(|_| Word::new(0)) }
-    }
-}
-
 impl<M: Machine> GlobalEvents<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (event, word) in GlobalEvent::ALL.iter().zip(&self.words) {
-            tell(visit, format_args!("{event:?}"), word);
-        }
-        for (kind, word) in ZoneKind::ALL.iter().zip(&self.stalls) {
-            tell(visit, format_args!("stalls[{kind}]"), word);
-        }
-    }
-
     pub(crate) fn count(&self, event: GlobalEvent) {
         self.add(event, 1);
     }
 
     pub(crate) fn add(&self, event: GlobalEvent, by: u64) {
-        if let Some(word) = self.words.get(event as usize) {
+        if let Some(word) = self.counts.get(event as usize) {
             word.add(by, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn get(&self, event: GlobalEvent) -> u64 {
-        self.words.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.counts.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     pub(crate) fn count_stall(&self, highest: ZoneKind) {

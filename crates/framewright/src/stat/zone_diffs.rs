@@ -2,11 +2,9 @@
 //!
 //! `zone_stat.rs` defines the writers of these words, and the moment when they are added to the zone.
 
-use core::array;
-
 use crate::policy::mechanisms::{Mechanisms, NumaStat, Threshold};
 use crate::policy::watermark::MOST_THRESHOLD;
-use crate::seam::field::{Words, tell};
+use crate::seam::field::{Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::CounterDeltas;
 use crate::stat::vmstat::NumaItem;
@@ -20,33 +18,22 @@ pub(crate) const ITEMS: usize = OWN + 2;
 pub(crate) const FREE: usize = 0;
 pub(crate) const CMA: usize = OWN + 1;
 
-/// Deltas of one CPU for one zone: counts not yet added to the zone.
-///
-/// Invariant S3 (`per_cpu_counter.rs`):
-///
-/// - A NUMA counter's delta is at most its own threshold, and at least minus half of it.
-/// - Any other delta is at most the threshold, up or down.
-// Aligned so that no two CPUs write to the same pair of cache lines.
-#[repr(align(128))]
-pub struct ZoneDiffs<M: Machine> {
-    /// Deltas of the numbers of free frames, and of the embedder's counters.
-    pub(crate) deltas: CounterDeltas<M, ITEMS>,
-    numa8: [M::U8; NumaItem::COUNT],
-    numa16: [M::U16; NumaItem::COUNT],
-    // Fixed at boot.
-    kind: NumaStat,
-    numa_threshold: Threshold,
-}
-
-impl<M: Machine> Default for ZoneDiffs<M> {
-    fn default() -> Self {
-        ZoneDiffs {
-            deltas: CounterDeltas::default(),
-            numa8: array::from_fn(|_| Word::new(0)),
-            numa16: array::from_fn(|_| Word::new(0)),
-            kind: NumaStat::default(),
-            numa_threshold: Threshold::COMPUTED,
-        }
+record! {
+    /// Deltas of one CPU for one zone: counts not yet added to the zone.
+    ///
+    /// Invariant S3 (`per_cpu_counter.rs`):
+    ///
+    /// - A NUMA counter's delta is at most its own threshold, and at least minus half of it.
+    /// - Any other delta is at most the threshold, up or down.
+    // Aligned so that no two CPUs write to the same pair of cache lines.
+    #[repr(align(128))]
+    pub struct ZoneDiffs<M: Machine> {
+        /// Deltas of the numbers of free frames, and of the embedder's counters.
+        pub(crate) record(by Self::name_deltas) deltas: CounterDeltas<M, ITEMS>,
+        word("diffs.numa8.{item:?}"; item in NumaItem::ALL) numa8: [M::U8; NumaItem::COUNT],
+        word("diffs.numa16.{item:?}"; item in NumaItem::ALL) numa16: [M::U16; NumaItem::COUNT],
+        fixed kind: NumaStat,
+        fixed numa_threshold: Threshold = Threshold::COMPUTED,
     }
 }
 
@@ -55,21 +42,16 @@ impl<M: Machine> ZoneDiffs<M> {
         (self.kind, self.numa_threshold) = (mechanisms.numa_stat, mechanisms.numa_threshold);
     }
 
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        let (items, threshold) = self.deltas.words();
-        for (index, word) in items.iter().enumerate() {
+    /// Names the counters' words.
+    fn name_deltas(&self, visit: &mut Words<'_>) {
+        for (index, word) in self.deltas.items.iter().enumerate() {
             match index {
                 FREE => tell(visit, format_args!("diffs.nr_free_pages"), word),
                 CMA => tell(visit, format_args!("diffs.nr_free_cma"), word),
                 _ => tell(visit, format_args!("diffs.other[{index}]"), word),
             }
         }
-        for (item, (byte, word)) in NumaItem::ALL.iter().zip(self.numa8.iter().zip(&self.numa16)) {
-            tell(visit, format_args!("diffs.numa8.{item:?}"), byte);
-            tell(visit, format_args!("diffs.numa16.{item:?}"), word);
-        }
-        tell(visit, format_args!("diffs.threshold"), threshold);
+        tell(visit, format_args!("diffs.threshold"), &self.deltas.threshold);
     }
 
     /// Returns the delta of a NUMA counter.

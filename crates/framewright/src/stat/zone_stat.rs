@@ -18,11 +18,9 @@
 //! A CPU that allocates without its lists adds to the zone at once. Its lists may be claimed, or the request may go to
 //! the zone.
 
-use core::array;
-
 use crate::policy::mechanisms::{Mechanisms, NumaPlace, ZoneStat};
-use crate::policy::watermark::{FreeMemory, Mark, Marks, raised_boost};
-use crate::seam::field::{Words, tell};
+use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boost};
+use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
 use crate::stat::tally::{Tally, add};
@@ -63,50 +61,33 @@ pub(crate) enum Background {
     Compaction,
 }
 
-/// Shared words of a zone's statistics.
-///
-/// Invariant B4, with the zone lock free: `free` plus the CPUs' deltas is the sum of the blocks on all lists except the
-/// isolated ones. `cma` and `highatomic` are its parts on the lists of these types.
-#[repr(C, align(128))]
-pub(crate) struct ZoneCounters<M: Machine> {
-    words: [M::U64; WORDS],
-    /// Free frames on lists of type HighAtomic, and the marks.
+record! {
+    /// Shared words of a zone's statistics.
     ///
-    /// They are written rarely, and read together with the free frames.
-    highatomic: M::U64,
-    marks: [M::U64; 3],
-    /// Level below which deltas must be added; [`crate::policy::watermark::drift_mark`] computes it.
-    drift_mark: M::U64,
-    /// Frames temporarily added to each mark (`watermark_boost.rs`).
-    ///
-    /// `boost_is_new` is 1 while background reclaim has yet to be woken for them.
-    boost: M::U64,
-    boost_is_new: M::U32,
-    /// Largest orders asked of background reclaim and of background compaction, and not handled yet.
-    asked: [M::U32; 2],
-    /// Values of the NUMA counters when counting was last switched on: the reports subtract them.
-    numa_since: [M::U64; NumaItem::COUNT],
-    // Fixed at boot.
-    places: CounterPlaces,
-    deltas: bool,
-    boosts: bool,
-}
-
-impl<M: Machine> Default for ZoneCounters<M> {
-    fn default() -> Self {
-        ZoneCounters {
-            words: array::from_fn(|_| Word::new(0)),
-            highatomic: Word::new(0),
-            marks: array::from_fn(|_| Word::new(0)),
-            drift_mark: Word::new(0),
-            boost: Word::new(0),
-            boost_is_new: Word::new(0),
-            asked: [Word::new(0), Word::new(0)],
-            numa_since: array::from_fn(|_| Word::new(0)),
-            places: CounterPlaces::of(0, NumaPlace::default()),
-            deltas: false,
-            boosts: false,
-        }
+    /// Invariant B4, with the zone lock free: `free` plus the CPUs' deltas is the sum of the blocks on all lists except
+    /// the isolated ones. `cma` and `highatomic` are its parts on the lists of these types.
+    #[repr(C, align(128))]
+    pub(crate) struct ZoneCounters<M: Machine> {
+        word(by Self::name_placed) placed: [M::U64; WORDS],
+        /// Free frames on lists of type HighAtomic, and the marks.
+        ///
+        /// They are written rarely, and read together with the free frames.
+        word highatomic: M::U64,
+        word("marks.{mark:?}"; mark in [Mark::Min, Mark::Low, Mark::High]) marks: [M::U64; 3],
+        /// Level below which deltas must be added; [`crate::policy::watermark::drift_mark`] computes it.
+        word drift_mark: M::U64,
+        /// Frames temporarily added to each mark (`watermark_boost.rs`).
+        ///
+        /// `boost_is_new` is 1 while background reclaim has yet to be woken for them.
+        word boost: M::U64,
+        word boost_is_new: M::U32,
+        /// Largest orders asked of background reclaim and of background compaction, and not handled yet.
+        word("asked.{who:?}"; who in [Background::Reclaim, Background::Compaction]) asked: [M::U32; 2],
+        /// Values of the NUMA counters when counting was last switched on: the reports subtract them.
+        word("numa_since.{item:?}"; item in NumaItem::ALL) numa_since: [M::U64; NumaItem::COUNT],
+        fixed places: CounterPlaces = CounterPlaces::of(0, NumaPlace::default()),
+        fixed deltas: bool,
+        fixed boosts: bool,
     }
 }
 
@@ -118,39 +99,26 @@ impl<M: Machine> ZoneCounters<M> {
         self.boosts = mechanisms.watermark_boost.get() != 0;
     }
 
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+    /// Names the words whose position depends on a choice.
+    fn name_placed(&self, visit: &mut Words<'_>) {
         let numa = usize::from(self.places.numa);
-        for (index, word) in self.words.iter().enumerate() {
+        for (index, word) in self.placed.iter().enumerate() {
             match index {
-                FREE => tell(visit, format_args!("stat.nr_free_pages"), word),
-                _ if index == usize::from(self.places.cma) => tell(visit, format_args!("stat.nr_free_cma"), word),
+                FREE => tell(visit, format_args!("nr_free_pages"), word),
+                _ if index == usize::from(self.places.cma) => tell(visit, format_args!("nr_free_cma"), word),
                 _ => match NumaItem::ALL.get(index.wrapping_sub(numa)) {
-                    Some(item) => tell(visit, format_args!("stat.numa.{item:?}"), word),
-                    None => tell(visit, format_args!("stat.other[{index}]"), word),
+                    Some(item) => tell(visit, format_args!("numa.{item:?}"), word),
+                    None => tell(visit, format_args!("other[{index}]"), word),
                 },
             }
-        }
-        tell(visit, format_args!("stat.highatomic"), &self.highatomic);
-        for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
-            tell(visit, format_args!("stat.marks.{mark:?}"), word);
-        }
-        tell(visit, format_args!("stat.drift_mark"), &self.drift_mark);
-        tell(visit, format_args!("stat.boost"), &self.boost);
-        tell(visit, format_args!("stat.boost_is_new"), &self.boost_is_new);
-        for (who, word) in [Background::Reclaim, Background::Compaction].iter().zip(&self.asked) {
-            tell(visit, format_args!("stat.asked.{who:?}"), word);
-        }
-        for (item, word) in NumaItem::ALL.iter().zip(&self.numa_since) {
-            tell(visit, format_args!("stat.numa_since.{item:?}"), word);
         }
     }
 
     /// Returns the word of a kind of counter.
     fn word(&self, item: usize) -> &M::U64 {
-        let [first, ..] = &self.words;
+        let [first, ..] = &self.placed;
         let index = if item == CMA { usize::from(self.places.cma) } else { item };
-        self.words.get(index).unwrap_or(first)
+        self.placed.get(index).unwrap_or(first)
     }
 
     /// Returns the word of free frames, without the CPUs' deltas.
@@ -165,7 +133,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns the word of a NUMA counter, without the CPUs' deltas.
     pub(crate) fn numa(&self, item: NumaItem) -> &M::U64 {
-        self.words.get(usize::from(self.places.numa).wrapping_add(item as usize)).unwrap_or(self.free())
+        self.placed.get(usize::from(self.places.numa).wrapping_add(item as usize)).unwrap_or(self.free())
     }
 
     /// Returns the value that a NUMA counter had when counting was last switched on.
@@ -202,8 +170,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// The boost rises no further than its limit.
     ///
     /// Caller holds: the zone lock, exclusively.
-    pub(crate) fn raise_boost(&self, by: u64, factor: u32, (managed, pageblock): (u64, u64)) -> bool {
-        let zone = (managed, self.mark_unboosted(Mark::High), pageblock);
+    pub(crate) fn raise_boost(&self, by: u64, factor: u32, zone: BoostedZone) -> bool {
         let raised = raised_boost(self.boost(), by, factor, zone);
         raised.inspect(|&frames| self.boost.store(frames, Ordering::Relaxed)).is_some()
     }
@@ -281,26 +248,26 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns free memory with the CPUs' deltas.
     pub(crate) fn memory_exact(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
-        let exact = |item| self.exact(item, stats, zone);
+        let exact = |item| self.exact(item, stats.zone(zone));
         FreeMemory { free: exact(FREE), cma: exact(CMA), highatomic: self.highatomic.load(Ordering::Relaxed) }
     }
 
     /// Returns a counter with the CPUs' deltas.
-    fn exact(&self, item: usize, stats: &Stats<'_, M>, zone: ZoneIdx) -> u64 {
-        self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.deltas.kept(item)))
+    fn exact(&self, item: usize, stats: ZoneStats<'_, '_, M>) -> u64 {
+        self.told(item, stats.all).exact(stats.all.of_zone(stats.zone).map(|diffs| diffs.deltas.kept(item)))
     }
 
     /// Resets the counts of blocks on the lists to 0.
     ///
     /// Caller holds: the zone lock, exclusively.
-    pub(crate) fn reset(&self, stats: &Stats<'_, M>, zone: ZoneIdx) {
+    pub(crate) fn reset(&self, stats: ZoneStats<'_, '_, M>) {
         for item in [FREE, CMA] {
-            let told = self.told(item, stats);
+            let told = self.told(item, stats.all);
             if let Some(sum) = told.everywhere {
                 sum.add(told.here.load(Ordering::Relaxed).wrapping_neg(), Ordering::Relaxed);
             }
             told.here.store(0, Ordering::Relaxed);
-            stats.of_zone(zone).for_each(|diffs| diffs.deltas.forget(item));
+            stats.all.of_zone(stats.zone).for_each(|diffs| diffs.deltas.forget(item));
         }
         self.highatomic.store(0, Ordering::Relaxed);
     }
@@ -310,12 +277,13 @@ impl<M: Machine> ZoneCounters<M> {
     /// A caller without a CPU adds them to the shared words at once.
     ///
     /// Caller holds: the zone lock, in this mode.
-    pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: LockMode) {
+    pub(crate) fn account(&self, tally: &Tally, stats: ZoneStats<'_, '_, M>, cpu: CpuId, mode: LockMode) {
+        let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match stats.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
-                Some(diffs) => self.told(item, stats).tell(diffs.deltas.change(item, change as i64)),
-                None if self.deltas => self.told(item, stats).tell(change as i64),
+            match all.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
+                Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
+                None if self.deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
@@ -337,24 +305,26 @@ impl<M: Machine> ZoneCounters<M> {
     }
 
     /// Changes a counter of the embedder on this CPU.
-    pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
+    pub(crate) fn count_own(&self, stats: ZoneStats<'_, '_, M>, cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.diffs(cpu, zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
-        self.told(item, stats).count(kept, item, change);
+        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
+        self.told(item, stats.all).count(kept, item, change);
     }
 
     /// Returns a counter of the embedder with the CPUs' deltas.
-    pub(crate) fn own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), index: usize) -> u64 {
-        self.exact(index.saturating_add(1), stats, zone)
+    pub(crate) fn own(&self, stats: ZoneStats<'_, '_, M>, index: usize) -> u64 {
+        self.exact(index.saturating_add(1), stats)
     }
 }
 
-/// Sums over all zones; only reports read them.
-#[repr(C, align(128))]
-struct Sums<M: Machine> {
-    items: [M::U64; ITEMS],
-    numa: [M::U64; NumaItem::COUNT],
-    numa_since: [M::U64; NumaItem::COUNT],
+record! {
+    /// Sums over all zones; only reports read them.
+    #[repr(C, align(128))]
+    struct Sums<M: Machine> {
+        word("sums.items[{index}]"; index in 0..) items: [M::U64; ITEMS],
+        word("sums.numa.{item:?}"; item in NumaItem::ALL) numa: [M::U64; NumaItem::COUNT],
+        word("sums.numa_since.{item:?}"; item in NumaItem::ALL) numa_since: [M::U64; NumaItem::COUNT],
+    }
 }
 
 /// States of NUMA counting: off, on since boot, or switched on again.
@@ -362,9 +332,13 @@ const OFF: u32 = 0;
 const ALWAYS: u32 = 1;
 const AGAIN: u32 = 2;
 
-/// The state of NUMA counting, on a line without frequent writers.
-#[repr(align(128))]
-struct Counting<M: Machine>(M::U32);
+record! {
+    /// The state of NUMA counting, on a line without frequent writers.
+    #[repr(align(128))]
+    struct Counting<M: Machine> {
+        word counting: M::U32 = ALWAYS,
+    }
+}
 
 /// Statistics of all zones: the CPUs' deltas, and the sums of the shared counts.
 pub(crate) struct Stats<'a, M: Machine> {
@@ -373,26 +347,36 @@ pub(crate) struct Stats<'a, M: Machine> {
     counting: Counting<M>,
 }
 
+/// Statistics of all zones, seen from one zone.
+pub(crate) struct ZoneStats<'s, 'a, M: Machine> {
+    all: &'s Stats<'a, M>,
+    zone: ZoneIdx,
+}
+
+// Not derived: a derived impl would require `M: Copy`.
+impl<M: Machine> Clone for ZoneStats<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for ZoneStats<'_, '_, M> {}
+
 impl<'a, M: Machine> Stats<'a, M> {
     pub(crate) fn new(diffs: &'a [ZoneDiffs<M>], zones: usize) -> Self {
-        let sums = Sums {
-            items: array::from_fn(|_| Word::new(0)),
-            numa: array::from_fn(|_| Word::new(0)),
-            numa_since: array::from_fn(|_| Word::new(0)),
-        };
-        Stats { diffs: PerCpu { records: diffs, places: zones }, sums, counting: Counting(Word::new(ALWAYS)) }
+        let diffs = PerCpu { records: diffs, places: zones };
+        Stats { diffs, sums: Sums::default(), counting: Counting::default() }
     }
 
     /// Reports the words that belong to no single CPU.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (index, word) in self.sums.items.iter().enumerate() {
-            tell(visit, format_args!("sums.items[{index}]"), word);
-        }
-        for (item, (word, since)) in NumaItem::ALL.iter().zip(self.sums.numa.iter().zip(&self.sums.numa_since)) {
-            tell(visit, format_args!("sums.numa.{item:?}"), word);
-            tell(visit, format_args!("sums.numa_since.{item:?}"), since);
-        }
-        tell(visit, format_args!("counting"), &self.counting.0);
+        self.sums.words(visit);
+        self.counting.words(visit);
+    }
+
+    /// Returns the statistics as seen from a zone.
+    pub(crate) const fn zone(&self, zone: ZoneIdx) -> ZoneStats<'_, 'a, M> {
+        ZoneStats { all: self, zone }
     }
 
     /// Returns a CPU's deltas of a zone; `None` where CPUs keep no deltas.
@@ -428,17 +412,17 @@ impl<'a, M: Machine> Stats<'a, M> {
 
     /// Returns whether NUMA counters count.
     pub(crate) fn is_counting(&self) -> bool {
-        self.counting.0.load(Ordering::Relaxed) != OFF
+        self.counting.counting.load(Ordering::Relaxed) != OFF
     }
 
     /// Returns whether NUMA counters have counted since boot.
     pub(crate) fn has_always_counted(&self) -> bool {
-        self.counting.0.load(Ordering::Relaxed) == ALWAYS
+        self.counting.counting.load(Ordering::Relaxed) == ALWAYS
     }
 
     pub(crate) fn set_counting(&self, counting: bool) {
         if counting != self.is_counting() {
-            self.counting.0.store(if counting { AGAIN } else { OFF }, Ordering::Relaxed);
+            self.counting.counting.store(if counting { AGAIN } else { OFF }, Ordering::Relaxed);
         }
     }
 

@@ -6,6 +6,8 @@
 //! A record with such a layout proves it at compile time, from the offsets of its fields ([`Span`]). If the layout does
 //! not hold for some machine's words, that build fails.
 
+use crate::seam::field::{Record, Words};
+
 /// Bytes of a line.
 pub(crate) const LINE: usize = 64;
 /// Bytes that a spatial prefetcher fetches together.
@@ -48,5 +50,11 @@ impl Span {
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Alone<T>(pub(crate) T);
+
+impl<T: Record> Record for Alone<T> {
+    fn words(&self, visit: &mut Words<'_>) {
+        self.0.words(visit);
+    }
+}
 
 const _: () = assert!(align_of::<Alone<u8>>() == PAIR && size_of::<Alone<u8>>() == PAIR);

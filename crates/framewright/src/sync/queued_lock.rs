@@ -40,6 +40,7 @@
 //! it whether a waiter must be notified. A thread that draws a number learns how far it is from its turn. Rejected:
 //! separate words, because they would need a fence.
 
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 pub use crate::sync::ticket_lock::Ticket;
 
@@ -83,29 +84,20 @@ pub trait WaitSlots<M: Machine> {
     fn place(&self, number: u16) -> Option<&M::U32>;
 }
 
-/// Fair lock with shared and exclusive mode; the description of this module explains it.
-///
-/// Invariants:
-/// - L2 drawn - served is the number of writers that hold the lock, plus all threads that wait in line. They are fewer
-///   than 65,536.
-/// - L3 the count of readers is the readers that hold the lock, plus those that have yet to see that they may not
-///   enter.
-pub struct QueuedLock<M: Machine> {
-    turns: M::U64,
-}
-
-impl<M: Machine> Default for QueuedLock<M> {
-    fn default() -> Self {
-        QueuedLock { turns: Word::new(0) }
+record! {
+    /// Fair lock with shared and exclusive mode; the description of this module explains it.
+    ///
+    /// Invariants:
+    /// - L2 drawn - served is the number of writers that hold the lock, plus all threads that wait in line. They are
+    ///   fewer than 65,536.
+    /// - L3 the count of readers is the readers that hold the lock, plus those that have yet to see that they may not
+    ///   enter.
+    pub struct QueuedLock<M: Machine> {
+        pub(crate) word turns: M::U64,
     }
 }
 
 impl<M: Machine> QueuedLock<M> {
-    /// Returns the lock's only word.
-    pub(crate) fn word(&self) -> &M::U64 {
-        &self.turns
-    }
-
     /// Takes the lock exclusively, waiting for the turn; returns the ticket.
     ///
     /// The caller must pass the ticket to [`QueuedLock::release`]; otherwise the lock stays held.

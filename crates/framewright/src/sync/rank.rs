@@ -3,6 +3,7 @@
 //! The lock order is data: [`Rank`]. A CPU that holds a lock of some rank may take only locks of higher ranks. Debug
 //! builds keep a mask of held ranks per CPU and stop at the first violation. Release builds keep nothing.
 
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 
 /// Rank of a lock; lower ranks are taken first.
@@ -16,49 +17,42 @@ pub(crate) enum Rank {
     Zone,
 }
 
-/// Ranks that one CPU holds, a bit each.
-///
-/// The lower half is for code outside interrupts, the upper half for code inside.
-pub(crate) struct Held<M: Machine>(M::U32);
+record! {
+    /// Ranks that one CPU holds, a bit each.
+    ///
+    /// The lower half is for code outside interrupts, the upper half for code inside.
+    pub(crate) struct Held<M: Machine> {
+        word("") ranks: M::U32,
+    }
+}
 
 /// Bits of half a word.
 const HALF: u32 = 16;
 
-impl<M: Machine> Default for Held<M> {
-    fn default() -> Self {
-        Held(Word::new(0))
-    }
-}
-
 impl<M: Machine> Held<M> {
-    /// Returns its word.
-    pub(crate) fn word(&self) -> &M::U32 {
-        &self.0
-    }
-
     /// Records that `rank` is about to be taken.
     ///
     /// An interrupt between the load and the store does no harm: it cannot have hit a section of a lock for which
     /// others wait, because those locks are held with interrupts off.
     pub(crate) fn enter(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
-            let (held, bit) = (self.0.load(Ordering::Relaxed), bit(machine, rank));
+            let (held, bit) = (self.ranks.load(Ordering::Relaxed), bit(machine, rank));
             let here = if machine.in_interrupt() { held & (u32::MAX << HALF) } else { held };
             debug_assert!(here < bit, "rank {rank:?} taken while ranks {held:#b} are held");
-            self.0.store(held | bit, Ordering::Relaxed);
+            self.ranks.store(held | bit, Ordering::Relaxed);
         }
     }
 
     /// Records that the CPU holds no lock.
     pub(crate) fn clear(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.ranks.store(0, Ordering::Relaxed);
     }
 
     /// Records that `rank` was released.
     pub(crate) fn leave(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
-            let held = self.0.load(Ordering::Relaxed);
-            self.0.store(held & !bit(machine, rank), Ordering::Relaxed);
+            let held = self.ranks.load(Ordering::Relaxed);
+            self.ranks.store(held & !bit(machine, rank), Ordering::Relaxed);
         }
     }
 }

@@ -49,6 +49,7 @@
 //! Removal: three read-modify-writes, two fences, and the lines of three nodes. Insertion: two read-modify-writes, both
 //! under the head's lock; the line of the first node is fetched before the lock is taken.
 
+use crate::seam::field::record;
 use crate::seam::machine::{Busy, Machine, Ordering, Patience, Word};
 
 /// Number of polls after which a wait counts as damage.
@@ -62,15 +63,11 @@ const PATIENCE: Patience = Patience::Tries(1 << 24);
 /// Each attempt fails because another thread succeeded.
 const ROUNDS: u32 = 1 << 20;
 
-/// Neighbours of a node on its list.
-pub struct Link<M: Machine> {
-    pub(crate) next: M::U32,
-    pub(crate) prev: M::U32,
-}
-
-impl<M: Machine> Default for Link<M> {
-    fn default() -> Self {
-        Link { next: Word::new(0), prev: Word::new(0) }
+record! {
+    /// Neighbours of a node on its list.
+    pub struct Link<M: Machine> {
+        pub(crate) word next: M::U32,
+        pub(crate) word prev: M::U32,
     }
 }
 
@@ -88,6 +85,13 @@ pub struct Node(pub u32);
 impl Node {
     /// No node.
     pub const NOBODY: Node = Node(0);
+}
+
+/// Node and its words.
+#[derive(Clone, Copy)]
+struct Located<'l, M: Machine> {
+    node: Node,
+    link: &'l Link<M>,
 }
 
 /// Locations of the words of nodes.
@@ -116,8 +120,8 @@ pub struct Broken(pub Node);
 pub fn del<M: Machine, L: Links<M> + ?Sized>(machine: &M, links: &L, node: Node) -> Result<(), Broken> {
     let link = links.link(node).ok_or(Broken(node))?;
     let (next, prev) = claim(link, node)?;
-    let taken = lock_before(machine, links, (node, link), prev)
-        .and_then(|(prev, before)| leave(machine, links, node, (prev, before), next));
+    let taken = lock_before(machine, links, Located { node, link }, prev)
+        .and_then(|before| leave(machine, links, node, before, next));
     if taken.is_err() {
         // ORDER: Release, as in `settle`: from here on no word of the previous node is touched.
         // Model: smp_list_patience.
@@ -174,16 +178,17 @@ fn settle<M: Machine>(machine: &M, link: &Link<M>, mut prev: Node) -> Node {
 fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
     machine: &M,
     links: &'l L,
-    (node, link): (Node, &Link<M>),
+    claimed: Located<'_, M>,
     mut prev: Node,
-) -> Result<(Node, &'l Link<M>), Broken> {
+) -> Result<Located<'l, M>, Broken> {
+    let Located { node, link } = claimed;
     for _ in 0..ROUNDS {
         prev = settle(machine, link, prev);
         let before = links.link(prev).filter(|_| prev != node).ok_or(Broken(node))?;
         // ORDER: Acquire. A CPU that finds other nodes inserted in between finds `prev` changed too; partner: the
         // Release of `next` in `splice`. Model: smp_list_del_add.
         match before.next.cas(node.0, Node::NOBODY.0, Ordering::Acquire) {
-            Ok(_) => return Ok((prev, before)),
+            Ok(_) => return Ok(Located { node: prev, link: before }),
             // Locked: a node in between is being removed, or (in a head) nodes are being inserted.
             Err(0) => before.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0),
             // Others were inserted in between. The store of `prev` that belongs to them is visible from here on.
@@ -201,18 +206,18 @@ fn leave<M: Machine, L: Links<M> + ?Sized>(
     machine: &M,
     links: &L,
     node: Node,
-    (prev, before): (Node, &Link<M>),
+    before: Located<'_, M>,
     next: Node,
 ) -> Result<(), Broken> {
     let left = links.link(next).ok_or(Broken(node)).and_then(|after| {
         // ORDER: Release. A thread that reads this finds `next` of the previous node locked, or later; partner: the
         // Acquire in `settle`. Model: smp_list_neighbours.
-        after.prev.cas(node.0, prev.0, Ordering::Release).map_err(|_| Broken(next))?;
-        let_go(machine, after, node, prev).map_err(|Busy| Broken(next))
+        after.prev.cas(node.0, before.node.0, Ordering::Release).map_err(|_| Broken(next))?;
+        let_go(machine, after, node, before.node).map_err(|Busy| Broken(next))
     });
     let new = if left.is_ok() { next } else { node };
     // ORDER: Release. Commits. A later CAS of this word finds `prev` of the next node; partner: `claim`, `lock_head`.
-    before.next.store(new.0, Ordering::Release);
+    before.link.next.store(new.0, Ordering::Release);
     left
 }
 

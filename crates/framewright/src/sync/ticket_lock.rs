@@ -11,28 +11,20 @@
 //! The machine is told when a lock is wanted, taken and released: before the number is drawn, after the wait, and after
 //! the store that admits the next waiter. What the machine does at a release therefore delays no waiter.
 
+use crate::seam::field::record;
 use crate::seam::machine::{LockEvent, LockName, Machine, Ordering, Patience, Word};
 
-/// Fair spin lock.
-///
-/// Invariant L1: `next - serving` is the number of holders and waiters.
-pub(crate) struct TicketLock<M: Machine> {
-    next: M::U32,
-    serving: M::U32,
-}
-
-impl<M: Machine> Default for TicketLock<M> {
-    fn default() -> Self {
-        TicketLock { next: Word::new(0), serving: Word::new(0) }
+record! {
+    /// Fair spin lock.
+    ///
+    /// Invariant L1: `next - serving` is the number of holders and waiters.
+    pub(crate) struct TicketLock<M: Machine> {
+        word next: M::U32,
+        word serving: M::U32,
     }
 }
 
 impl<M: Machine> TicketLock<M> {
-    /// Returns its words with their names.
-    pub(crate) fn words(&self) -> [(&'static str, &M::U32); 2] {
-        [("next", &self.next), ("serving", &self.serving)]
-    }
-
     /// Takes the lock, waiting for the turn; returns the ticket.
     ///
     /// The caller must pass the ticket to [`TicketLock::release`]; otherwise the lock is held until

@@ -5,7 +5,7 @@
 //! not.
 
 use crate::policy::mechanisms::ZoneLock;
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{LockEvent, LockName, Machine};
 use crate::sync::queued_lock::{QueuedLock, WaitSlots};
 use crate::sync::ticket_lock::{Ticket, TicketLock};
@@ -19,43 +19,38 @@ pub(crate) enum LockMode {
     Shared,
 }
 
-/// Lock of a zone, of the kind chosen at boot.
-pub(crate) struct ZoneSpinLock<M: Machine> {
-    ticket: TicketLock<M>,
-    queued: QueuedLock<M>,
+/// Kind of a zone lock, and the mode in which it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LockChoice {
+    pub(crate) kind: ZoneLock,
+    pub(crate) mode: LockMode,
 }
 
-impl<M: Machine> Default for ZoneSpinLock<M> {
-    fn default() -> Self {
-        ZoneSpinLock { ticket: TicketLock::default(), queued: QueuedLock::default() }
+record! {
+    /// Lock of a zone, of the kind chosen at boot.
+    pub(crate) struct ZoneSpinLock<M: Machine> {
+        record("{}") ticket: TicketLock<M>,
+        record("{}") queued: QueuedLock<M>,
     }
 }
 
 impl<M: Machine> ZoneSpinLock<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, lock: &str, visit: &mut Words<'_>) {
-        for (name, word) in self.ticket.words() {
-            tell(visit, format_args!("{lock}.{name}"), word);
-        }
-        tell(visit, format_args!("{lock}.turns"), self.queued.word());
-    }
-
     /// Takes the lock, waiting for the turn; returns the ticket.
     ///
-    /// The caller must pass the ticket to [`ZoneSpinLock::release`] with this kind and mode.
+    /// The caller must pass the ticket to [`ZoneSpinLock::release`] with the same choice.
     pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (ZoneLock, LockMode),
+        choice: LockChoice,
         machine: &M,
         places: &P,
         name: LockName,
     ) -> Ticket {
-        if kind == ZoneLock::Ticket {
+        if choice.kind == ZoneLock::Ticket {
             return self.ticket.take(machine, name);
         }
         machine.lock(name, LockEvent::Wanted);
-        let ticket = match (kind, mode) {
-            (ZoneLock::Rw, LockMode::Shared) => {
+        let ticket = match choice {
+            LockChoice { kind: ZoneLock::Rw, mode: LockMode::Shared } => {
                 self.queued.take_shared(places);
                 Ticket::NONE
             }
@@ -80,17 +75,17 @@ impl<M: Machine> ZoneSpinLock<M> {
     /// Releases the lock.
     pub(crate) fn release<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (ZoneLock, LockMode),
+        choice: LockChoice,
         ticket: &Ticket,
         machine: &M,
         places: &P,
         name: LockName,
     ) {
-        if kind == ZoneLock::Ticket {
+        if choice.kind == ZoneLock::Ticket {
             return self.ticket.release(ticket, machine, name);
         }
-        match (kind, mode) {
-            (ZoneLock::Rw, LockMode::Shared) => self.queued.release_shared(),
+        match choice {
+            LockChoice { kind: ZoneLock::Rw, mode: LockMode::Shared } => self.queued.release_shared(),
             _ => self.queued.release(ticket, places),
         }
         machine.lock(name, LockEvent::Released);

@@ -5,6 +5,15 @@
 
 use core::fmt;
 
+use crate::types::units::Order;
+
+/// Free list of a zone: that of blocks of one order and type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ListId {
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+}
+
 /// Mobility of a block; numbered as Linux ≥ 4.4 numbers it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum MigrateType {

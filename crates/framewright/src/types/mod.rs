@@ -2,5 +2,5 @@
 
 pub mod request;
 pub mod error;
-pub(crate) mod units;
 pub(crate) mod migratetype;
+pub(crate) mod units;

@@ -348,6 +348,20 @@ impl Frame {
     }
 }
 
+/// Half-open range of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameRange {
+    pub(crate) start: Frame,
+    pub(crate) end: Frame,
+}
+
+impl FrameRange {
+    /// Returns the frames of the block of `order` at `start`.
+    pub(crate) const fn block(start: Frame, order: Order) -> FrameRange {
+        FrameRange { start, end: start.add(order.frames()) }
+    }
+}
+
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "F{:#x}", self.0)

@@ -107,7 +107,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut all = Cached::default();
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
-            let helps = zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
+            let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
             all.frames = all.frames.saturating_add(frames);
             all.traffic = all.traffic.wrapping_add(traffic);
             all.helps |= helps && frames != 0;
@@ -120,7 +120,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Looks at no more lists than the answer needs.
     pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
         let is_unmerged = plan.order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0;
-        let could = |frames| zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
+        let could = |frames| zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
         let mut cached = self.cached_behind(zone);
         if (cached != 0 || is_unmerged) && could(cached) {
             return true;

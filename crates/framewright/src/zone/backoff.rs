@@ -11,49 +11,34 @@
 //! These words affect only time, never correctness. No word here publishes data, and a stale value costs one search too
 //! many or too few.
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::Order;
 
 /// Binary logarithm of the largest number of requests of which one searches.
 const MOST: u8 = 6;
 
-/// Searches of one kind in one zone; the description of this module explains them.
-pub(crate) struct Backoff<M: Machine> {
-    /// Pageblock at which the next search begins.
-    pub(crate) cursor: M::U32,
-    /// Pageblock at which a second scanner begins, from the other end, where there is one.
-    pub(crate) far: M::U32,
-    /// 1 while a search runs.
-    searching: M::U8,
-    /// Requests since the last search. Where it wraps around, some more are deferred.
-    deferred: M::U8,
-    /// Binary logarithm of the number of requests of which one searches.
-    shift: M::U8,
-    /// Smallest order that failed since an order at least as large was found.
-    ///
-    /// Meaningless while the shift is 0.
-    order: M::U8,
-}
-
-impl<M: Machine> Default for Backoff<M> {
-    fn default() -> Self {
-        let [searching, deferred, shift, order] = core::array::from_fn(|_| Word::new(0));
-        Backoff { cursor: Word::new(0), far: Word::new(0), searching, deferred, shift, order }
+record! {
+    /// Searches of one kind in one zone; the description of this module explains them.
+    pub(crate) struct Backoff<M: Machine> {
+        /// Pageblock at which the next search begins.
+        pub(crate) word cursor: M::U32,
+        /// Pageblock at which a second scanner begins, from the other end, where there is one.
+        pub(crate) word far: M::U32,
+        /// 1 while a search runs.
+        word searching: M::U8,
+        /// Requests since the last search. Where it wraps around, some more are deferred.
+        word deferred: M::U8,
+        /// Binary logarithm of the number of requests of which one searches.
+        word shift: M::U8,
+        /// Smallest order that failed since an order at least as large was found.
+        ///
+        /// Meaningless while the shift is 0.
+        word order: M::U8,
     }
 }
 
 impl<M: Machine> Backoff<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
-        tell(visit, format_args!("{prefix}.cursor"), &self.cursor);
-        tell(visit, format_args!("{prefix}.far"), &self.far);
-        tell(visit, format_args!("{prefix}.searching"), &self.searching);
-        tell(visit, format_args!("{prefix}.deferred"), &self.deferred);
-        tell(visit, format_args!("{prefix}.shift"), &self.shift);
-        tell(visit, format_args!("{prefix}.order"), &self.order);
-    }
-
     /// Returns whether a request of this order must search now.
     ///
     /// If so, the caller must call [`Backoff::end`].

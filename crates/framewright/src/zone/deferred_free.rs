@@ -14,6 +14,7 @@
 //! Rejected: taking all blocks in one exchange, because the ones that are left would need a second list.
 
 use crate::frame::frame::Frames;
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::Frame;
 
@@ -22,27 +23,21 @@ use crate::types::units::Frame;
 /// Each failure means that another CPU succeeded.
 const TRIES: u32 = 1 << 10;
 
-/// Deferred list of one zone: its first block, + 1; 0 if it is empty.
-///
-/// Invariant N1: each block on the list is of the zone, and its head says that it is being freed.
-pub(crate) struct Deferred<M: Machine>(M::U32);
-
-impl<M: Machine> Default for Deferred<M> {
-    fn default() -> Self {
-        Deferred(Word::new(0))
+record! {
+    /// Deferred list of one zone.
+    ///
+    /// Invariant N1: each block on the list is of the zone, and its head says that it is being freed.
+    pub(crate) struct Deferred<M: Machine> {
+        /// Block pushed last, + 1; 0 if the list is empty.
+        word("") newest: M::U32,
     }
 }
 
 impl<M: Machine> Deferred<M> {
-    /// Returns its word.
-    pub(crate) fn word(&self) -> &M::U32 {
-        &self.0
-    }
-
     /// Returns whether the list is empty, at this moment.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.newest.load(Ordering::Relaxed) == 0
     }
 
     /// Pushes a block that no other call can free; returns false if every attempt failed.
@@ -50,12 +45,12 @@ impl<M: Machine> Deferred<M> {
     /// The block is then not on the list.
     pub(crate) fn push(&self, frames: &Frames<'_, M>, frame: Frame) -> bool {
         let Some(link) = frames.links.get(frame.index()) else { return false };
-        let mut first = self.0.load(Ordering::Relaxed);
+        let mut first = self.newest.load(Ordering::Relaxed);
         for _ in 0..TRIES {
             link.next.store(first, Ordering::Relaxed);
             // ORDER: Release. Publishes the link, the head and the last owner's writes to the block; partner: the
             // Acquire in `pop`. Model: nolock_push_pop.
-            match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release) {
+            match self.newest.cas(first, frame.0.wrapping_add(1), Ordering::Release) {
                 Ok(_) => return true,
                 Err(now) => first = now,
             }
@@ -71,14 +66,14 @@ impl<M: Machine> Deferred<M> {
     pub(crate) fn pop(&self, frames: &Frames<'_, M>) -> Option<Frame> {
         for _ in 0..TRIES {
             // ORDER: Acquire. Sees what `push` published; partner: the Release there. Model: nolock_push_pop.
-            let first = self.0.load(Ordering::Acquire);
+            let first = self.newest.load(Ordering::Acquire);
             let frame = Frame(first.checked_sub(1)?);
             let Some(link) = frames.links.get(frame.index()).filter(|_| frames.head(frame).is_going()) else {
-                self.0.store(0, Ordering::Relaxed);
+                self.newest.store(0, Ordering::Relaxed);
                 return None;
             };
             let next = link.next.load(Ordering::Relaxed);
-            if self.0.cas(first, next, Ordering::Relaxed).is_ok() {
+            if self.newest.cas(first, next, Ordering::Relaxed).is_ok() {
                 link.next.store(0, Ordering::Relaxed);
                 return Some(frame);
             }
@@ -92,6 +87,7 @@ impl<M: Machine> Deferred<M> {
     pub(crate) fn each<'f>(&self, frames: &'f Frames<'_, M>) -> impl Iterator<Item = Frame> + use<'f, '_, M> {
         let named = |word: u32| word.checked_sub(1).map(Frame);
         let next = move |frame: &Frame| named(frames.links.get(frame.index())?.next.load(Ordering::Relaxed));
-        core::iter::successors(named(self.0.load(Ordering::Relaxed)), next).take(frames.links.len().saturating_add(1))
+        core::iter::successors(named(self.newest.load(Ordering::Relaxed)), next)
+            .take(frames.links.len().saturating_add(1))
     }
 }

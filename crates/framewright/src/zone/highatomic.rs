@@ -23,7 +23,7 @@ use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::policy::watermark::highatomic_limit;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{Frame, Order};
+use crate::types::units::{Frame, FrameRange, Order};
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
 
@@ -98,7 +98,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
         let Some(frame) = Order(0).up_to(max_order).rev().find_map(first) else { return false };
         let start = frame.align_down(self.buddy().pageblock_order());
-        let usage = PageblockUsage::of(self.shared, (start, start.add(self.buddy().pageblock_order().frames())));
+        let usage = PageblockUsage::of(self.shared, FrameRange::block(start, self.buddy().pageblock_order()));
         let is_movable = usage.other <= usage.movable;
         self.set_type(frame, if is_movable { MigrateType::Movable } else { MigrateType::Unmovable })
     }

@@ -21,7 +21,7 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
     zone.clusters.settle();
     buddy.lists.reset();
     buddy.count.reset();
-    zone.stat.reset(&buddy.shared.stats, zone.idx);
+    zone.stat.reset(buddy.shared.stats.zone(zone.idx));
     buddy.tally.reset();
     buddy.clusters.reset();
     let frames = buddy.frames();

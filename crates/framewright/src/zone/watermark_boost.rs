@@ -9,7 +9,7 @@
 //! The marks change under the zone lock, but no thread is woken under it. The request that was served records the
 //! wake-up, and performs it after the lock is released.
 
-use crate::policy::watermark::{Mark, boost_cap};
+use crate::policy::watermark::{BoostedZone, Mark, boost_cap};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::Shared;
 use crate::zone::zone::Zone;
@@ -30,7 +30,8 @@ impl<M: Machine> Zone<M> {
             return false;
         }
         let pageblock = shared.frames.geometry.pageblock_order.frames();
-        let managed = self.managed.load(Ordering::Relaxed);
-        self.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, (managed, pageblock))
+        let (managed, high) = (self.managed.load(Ordering::Relaxed), self.stat.mark_unboosted(Mark::High));
+        let zone = BoostedZone { managed, high, pageblock };
+        self.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, zone)
     }
 }

@@ -14,7 +14,7 @@ use crate::frame::cluster::Heap;
 use crate::policy::mechanisms::LockPlace;
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{FreeMemory, Mark, Rights, is_above, may_take};
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
 use crate::stat::tally::{ListCount, Tally};
@@ -23,85 +23,56 @@ use crate::stat::zone_stat::ZoneCounters;
 use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
-use crate::sync::zone_lock::{LockMode, ZoneSpinLock};
+use crate::sync::zone_lock::{LockChoice, LockMode, ZoneSpinLock};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
 use crate::zone::deferred_free::Deferred;
 
-/// Record of one zone.
-///
-/// Invariants, with the lock free: B1-B4 of the lists, and
-/// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
-/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type, including isolated ones that will be
-///   restored to it
-/// - Z3 the boost is at most `watermark::boost_cap`
-// Aligned so that no two zones share a pair of cache lines. Decision 0013 explains the layout; `Zone::PLACES` proves
-// it.
-#[repr(C, align(128))]
-pub struct Zone<M: Machine> {
-    lock: ZoneSpinLock<M>,
-    pub(crate) lists: FreeLists<M>,
-    /// The lock, where the mechanisms place it after the lists.
-    lock_behind: ZoneSpinLock<M>,
-    /// The lock, where the mechanisms place it on lines of its own.
-    lock_alone: Alone<ZoneSpinLock<M>>,
-    pub(crate) count: ListCount<M>,
-    pub(crate) clusters: Heap<M>,
-    /// Blocks that were freed while the lock was taken.
-    pub(crate) deferred: Deferred<M>,
-    pub(crate) stat: ZoneCounters<M>,
-    pub(crate) highatomic_reserved: M::U64,
-    pub(crate) offline: M::U64,
-    /// Frames with memory, and those of them ever handed to the allocator.
-    pub(crate) present: M::U64,
-    pub(crate) managed: M::U64,
-    /// Counts of CPUs that went offline.
-    pub(crate) events: ZoneEvents<M>,
-    /// Back-off of searches for unmerged blocks, and for blocks to move.
-    pub(crate) merging: Backoff<M>,
-    pub(crate) compaction: Backoff<M>,
-    // Fixed at boot.
-    pub(crate) idx: ZoneIdx,
-    pub(crate) span: PfnRange,
-    /// Frames kept from requests whose highest zone is of this kind.
-    pub(crate) reserve: [u64; ZoneKind::COUNT],
-    pub(crate) pcp: PcpSize,
-    /// Whether the marks were given, and do not follow the zone's size.
-    pub(crate) fixed_marks: bool,
-    /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`].
+record! {
+    /// Record of one zone.
     ///
-    /// It lies here because there is room for a byte.
-    pub(crate) highatomic_used: M::U8,
-}
-
-impl<M: Machine> Default for Zone<M> {
-    fn default() -> Self {
-        // A zone can only be created if its layout is proven.
-        let () = Self::PLACES;
-        Zone {
-            lock: ZoneSpinLock::default(),
-            lists: FreeLists::default(),
-            lock_behind: ZoneSpinLock::default(),
-            lock_alone: Alone::default(),
-            count: ListCount::default(),
-            clusters: Heap::default(),
-            deferred: Deferred::default(),
-            stat: ZoneCounters::default(),
-            highatomic_reserved: Word::new(0),
-            offline: Word::new(0),
-            present: Word::new(0),
-            managed: Word::new(0),
-            events: ZoneEvents::default(),
-            merging: Backoff::default(),
-            compaction: Backoff::default(),
-            idx: ZoneIdx::default(),
-            span: PfnRange::default(),
-            reserve: [0; ZoneKind::COUNT],
-            pcp: PcpSize::default(),
-            fixed_marks: false,
-            highatomic_used: Word::new(0),
-        }
+    /// Invariants, with the lock free: B1-B4 of the lists, and
+    /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
+    /// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type, including isolated ones that will
+    ///   be restored to it
+    /// - Z3 the boost is at most `watermark::boost_cap`
+    // Aligned so that no two zones share a pair of cache lines. Decision 0013 explains the layout; `Zone::PLACES`
+    // proves it.
+    #[repr(C, align(128))]
+    pub struct Zone<M: Machine> {
+        record lock: ZoneSpinLock<M>,
+        pub(crate) record("{}") lists: FreeLists<M>,
+        /// The lock, where the mechanisms place it after the lists.
+        record lock_behind: ZoneSpinLock<M>,
+        /// The lock, where the mechanisms place it on lines of its own.
+        record lock_alone: Alone<ZoneSpinLock<M>>,
+        pub(crate) record count: ListCount<M>,
+        pub(crate) record clusters: Heap<M>,
+        /// Blocks that were freed while the lock was taken.
+        pub(crate) record("deferred{}") deferred: Deferred<M>,
+        pub(crate) record stat: ZoneCounters<M>,
+        pub(crate) word highatomic_reserved: M::U64,
+        pub(crate) word offline: M::U64,
+        /// Frames with memory, and those of them ever handed to the allocator.
+        pub(crate) word present: M::U64,
+        pub(crate) word managed: M::U64,
+        /// Counts of CPUs that went offline.
+        pub(crate) record events: ZoneEvents<M>,
+        /// Back-off of searches for unmerged blocks, and for blocks to move.
+        pub(crate) record merging: Backoff<M>,
+        pub(crate) record compaction: Backoff<M>,
+        pub(crate) fixed idx: ZoneIdx,
+        pub(crate) fixed span: PfnRange,
+        /// Frames kept from requests whose highest zone is of this kind.
+        pub(crate) fixed reserve: [u64; ZoneKind::COUNT],
+        pub(crate) fixed pcp: PcpSize,
+        /// Whether the marks were given, and do not follow the zone's size.
+        pub(crate) fixed fixed_marks: bool,
+        /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`].
+        ///
+        /// It lies here because there is room for a byte.
+        pub(crate) word highatomic_used: M::U8,
     }
 }
 
@@ -134,26 +105,6 @@ impl<M: Machine> Zone<M> {
         self.idx.node()
     }
 
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        self.lock.words("lock", visit);
-        self.lists.words(visit);
-        self.lock_behind.words("lock_behind", visit);
-        self.lock_alone.0.words("lock_alone", visit);
-        self.count.words(visit);
-        self.clusters.words(visit);
-        tell(visit, format_args!("deferred"), self.deferred.word());
-        self.stat.words(visit);
-        tell(visit, format_args!("highatomic_reserved"), &self.highatomic_reserved);
-        tell(visit, format_args!("offline"), &self.offline);
-        tell(visit, format_args!("present"), &self.present);
-        tell(visit, format_args!("managed"), &self.managed);
-        self.events.words("events", visit);
-        self.merging.words("merging", visit);
-        self.compaction.words("compaction", visit);
-        tell(visit, format_args!("highatomic_used"), &self.highatomic_used);
-    }
-
     pub(crate) fn is_populated(&self) -> bool {
         self.present.load(Ordering::Relaxed) != 0
     }
@@ -169,8 +120,8 @@ impl<M: Machine> Zone<M> {
     ///
     /// Context: the caller need not be on a CPU.
     pub(crate) fn hold(&self, shared: &Shared<'_, M>) {
-        let how = (shared.mechanisms.zone_lock, LockMode::Alone);
-        let _ = self.its_lock(shared).take(how, &shared.machine, shared.cpus, LockName::zone(self.idx));
+        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode: LockMode::Alone };
+        let _ = self.its_lock(shared).take(choice, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Releases the lock taken by [`Zone::hold`].
@@ -189,6 +140,8 @@ impl<M: Machine> Zone<M> {
 
     /// Returns the lock that is in use, of its three places.
     pub(crate) fn its_lock(&self, shared: &Shared<'_, M>) -> &ZoneSpinLock<M> {
+        // No zone is locked whose layout is not proven.
+        let () = Self::PLACES;
         match shared.mechanisms.lock_place {
             LockPlace::BesideLists => &self.lock,
             LockPlace::BehindLists => &self.lock_behind,
@@ -198,17 +151,18 @@ impl<M: Machine> Zone<M> {
 
     pub(crate) fn take_lock<'g>(&self, cx: CallCx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
         let (shared, kind) = (cx.shared, cx.shared.mechanisms.zone_lock);
+        let choice = LockChoice { kind, mode };
         let irq = shared.machine.irq_save();
         cx.own.held.enter(&shared.machine, Rank::Zone);
         shared.machine.step(Step::Lock);
-        let ticket = self.its_lock(shared).take((kind, mode), &shared.machine, shared.cpus, LockName::zone(self.idx));
+        let ticket = self.its_lock(shared).take(choice, &shared.machine, shared.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
-    pub(crate) fn release_lock(&self, (shared, own): (&Shared<'_, M>, &Cpu<M>), mode: LockMode, ticket: &Ticket) {
-        let kind = shared.mechanisms.zone_lock;
+    pub(crate) fn release_lock(&self, shared: &Shared<'_, M>, own: &Cpu<M>, mode: LockMode, ticket: &Ticket) {
+        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode };
         own.held.leave(&shared.machine, Rank::Zone);
-        self.its_lock(shared).release((kind, mode), ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
+        self.its_lock(shared).release(choice, ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Adds up the changes of one CPU to the lists.
@@ -216,8 +170,8 @@ impl<M: Machine> Zone<M> {
     /// The caller may be without a CPU.
     ///
     /// Caller holds: the zone lock, in this mode.
-    pub(crate) fn account(&self, (shared, cpu): (&Shared<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
-        self.stat.account(tally, (&shared.stats, self.idx), cpu, mode);
+    pub(crate) fn account(&self, shared: &Shared<'_, M>, cpu: CpuId, tally: &Tally, mode: LockMode) {
+        self.stat.account(tally, shared.stats.zone(self.idx), cpu, mode);
         self.count.add(tally, mode);
     }
 
@@ -250,7 +204,8 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn could_take_racy(
         &self,
         shared: &Shared<'_, M>,
-        (order, highest): (Order, ZoneKind),
+        order: Order,
+        highest: ZoneKind,
         rights: Rights,
         more: u64,
     ) -> bool {

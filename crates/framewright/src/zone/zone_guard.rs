@@ -110,7 +110,7 @@ impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
         self.account();
         let (zone, shared) = (self.zone, self.shared);
         match self.own {
-            Some(own) => zone.release_lock((shared, own), LockMode::Alone, &self.ticket),
+            Some(own) => zone.release_lock(shared, own, LockMode::Alone, &self.ticket),
             None => zone.its_lock(shared).give_up(shared.mechanisms.zone_lock, &self.ticket, shared.cpus),
         }
     }
@@ -128,7 +128,7 @@ pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
 impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
     fn drop(&mut self) {
         let CallCx { shared, own, .. } = self.cx;
-        self.zone.release_lock((shared, own), LockMode::Shared, &self.ticket);
+        self.zone.release_lock(shared, own, LockMode::Shared, &self.ticket);
     }
 }
 
@@ -141,7 +141,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Adds the changes so far to the zone.
     pub(crate) fn account(&self) {
-        self.zone.account((self.shared, self.cpu), &self.tally, LockMode::Alone);
+        self.zone.account(self.shared, self.cpu, &self.tally, LockMode::Alone);
     }
 
     /// Frees the deferred blocks, a batch at most; returns the number of frames.

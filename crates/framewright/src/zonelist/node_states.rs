@@ -5,7 +5,7 @@
 //! that a request reads one word. They are computed at boot, and again whenever memory comes or goes
 //! (`contig_range.rs`).
 
-use crate::seam::field::{Words, tell};
+use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::request::NodeSet;
 use crate::types::units::{Pfn, ZoneKind};
@@ -16,26 +16,15 @@ use crate::zone::zone::Zone;
 /// A set is computed again if memory came or went meanwhile.
 const TRIES: u32 = 64;
 
-/// The sets of nodes that have memory, one for each kind of zone.
-pub(crate) struct NodeStates<M: Machine> {
-    /// Indexed by the highest kind of zone that a request may use.
-    with_memory: [M::U64; ZoneKind::COUNT],
-}
-
-impl<M: Machine> Default for NodeStates<M> {
-    fn default() -> Self {
-        NodeStates { with_memory: [(); ZoneKind::COUNT].map(|()| Word::new(0)) }
+record! {
+    /// The sets of nodes that have memory, one for each kind of zone.
+    pub(crate) struct NodeStates<M: Machine> {
+        /// Indexed by the highest kind of zone that a request may use.
+        word("with_memory[{kind}]"; kind in ZoneKind::ALL) with_memory: [M::U64; ZoneKind::COUNT],
     }
 }
 
 impl<M: Machine> NodeStates<M> {
-    /// Reports its words by name.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (kind, word) in ZoneKind::ALL.iter().zip(&self.with_memory) {
-            tell(visit, format_args!("with_memory[{kind}]"), word);
-        }
-    }
-
     /// Returns the nodes with memory in a zone of this kind or a lower one.
     pub(crate) fn with_memory(&self, highest: ZoneKind) -> NodeSet {
         self.with_memory.get(highest.index()).map_or(NodeSet::ALL, |word| NodeSet(word.load(Ordering::Relaxed)))

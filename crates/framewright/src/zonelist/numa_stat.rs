@@ -15,8 +15,8 @@
 //! Switching the counters off and on ([`crate::Allocator::set_numa_stat`]) makes all of them start at 0. It writes
 //! nothing that a CPU owns: the counts so far are recorded and subtracted.
 
-use crate::pcp::lists::{PcpGuard, Pcps};
 use crate::pcp::pcp::Pcp;
+use crate::pcp::pcp_guard::{PcpGuard, Pcps};
 use crate::policy::mechanisms::{NumaRead, NumaStat};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::{CallCx, Shared};

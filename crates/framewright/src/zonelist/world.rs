@@ -1,7 +1,7 @@
 //! Everything of one allocator, and how a call is pinned to its CPU.
 
 use crate::frame::frame::Part;
-use crate::pcp::lists::Pcps;
+use crate::pcp::pcp_guard::Pcps;
 use crate::seam::machine::{Busy, Machine, Pinned};
 use crate::shared::{CallCx, Shared};
 use crate::types::units::{Frame, NodeId, Order, ZoneIdx};

@@ -8,6 +8,7 @@
 //! (`slowpath.rs`).
 
 use crate::buddy::fallback::Mode;
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Nofragment, PcpMark};
 use crate::policy::watermark::Rights;
@@ -48,12 +49,12 @@ impl<'a, M: Machine> World<'a, M> {
                 // memory.
                 let usable = self.shared.mechanisms.pcp_mark == PcpMark::EveryRequest
                     && preferred.may_take_racy(&self.shared, Order(0), plan.highest, rights);
-                let stocked = if usable {
-                    self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, rights)
-                } else {
-                    None
-                };
-                stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
+                if usable
+                    && let Ok(frame) = self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, rights)
+                {
+                    return Ok(frame);
+                }
+                self.walk(cx, preferred, None, plan, rights)
             }
             None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
             None => Err(Why::NoZone),
@@ -62,45 +63,60 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes a block from this CPU's list or the depot of one zone.
     ///
-    /// Such a block has left the zone's free memory already. A request that keeps a reserve returns `None` and is
-    /// served from the zone instead.
-    fn alloc_cached_of(
-        &self,
-        cx: CallCx<'_, 'a, M>,
-        from: ServedFrom<'_, M>,
+    /// Such a block has left the zone's free memory already. A request that keeps a reserve is served from the zone
+    /// instead.
+    ///
+    /// # Errors
+    /// The lists, still held, if they and the depot have no block; `None` if they were not entered.
+    fn alloc_cached_of<'g>(
+        &'g self,
+        cx: CallCx<'g, 'a, M>,
+        from: ServedFrom<'g, M>,
         plan: &Plan,
         rights: Rights,
-    ) -> Option<Frame> {
-        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order)?;
+    ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
+        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order).ok_or(None)?;
         if keeps_reserve(plan, rights) {
-            return None;
+            return Err(None);
         }
-        let pcp = self.pcps.enter(cx, from.zone)?;
-        let frame = pcp.alloc_cached(ring)?;
+        let pcp = self.pcps.enter(cx, from.zone).ok_or(None)?;
+        let Some(frame) = pcp.alloc_cached(ring) else { return Err(Some(pcp)) };
         self.hand_out(cx, frame, from, plan, pcp.counted());
-        Some(frame)
+        Ok(frame)
     }
 
     /// Tries zone after zone.
-    fn walk(&self, cx: CallCx<'_, 'a, M>, preferred: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    ///
+    /// `searched`: the lists of the preferred zone, if the caller has found no block in them and in the depot. They are
+    /// not searched again.
+    pub(crate) fn walk<'g>(
+        &'g self,
+        cx: CallCx<'g, 'a, M>,
+        preferred: &'g Zone<M>,
+        mut searched: Option<PcpGuard<'g, 'a, M>>,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Result<Frame, Why> {
         let mut zones = self.zonelist(plan);
         let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
         // Not enforced: given up when the walk would leave the node, or found nothing.
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let mut zone = zones.next();
         let mut why = Why::Watermark;
-        let stock_is_free = self.shared.mechanisms.pcp_mark == PcpMark::Refill;
+        let cached_first = self.shared.mechanisms.pcp_mark == PcpMark::Refill;
         loop {
             self.shared.machine.step(Step::ZoneTry);
             let here = zone.filter(|zone| !rights.nofragment || enforced || zone.node() == preferred.node());
-            if let Some(zone) = here.filter(|_| stock_is_free)
-                && let Some(frame) = self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, rights)
-            {
-                return Ok(frame);
+            let mut lists = searched.take();
+            if let Some(zone) = here.filter(|_| cached_first && lists.is_none()) {
+                match self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, rights) {
+                    Ok(frame) => return Ok(frame),
+                    Err(held) => lists = held,
+                }
             }
             match here {
                 Some(zone) if self.may_serve(zone, plan, rights) => {
-                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, plan, rights);
+                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, lists, plan, rights);
                     self.wake_boosted(zone);
                     if let Some(frame) = taken {
                         return Ok(frame);
@@ -143,11 +159,12 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes a block from one zone.
     ///
-    /// Uses the per-CPU list if there is one, else the zone lock.
-    fn alloc_from_zone(
-        &self,
-        cx: CallCx<'_, 'a, M>,
-        from: ServedFrom<'_, M>,
+    /// Uses the per-CPU list if there is one, else the zone lock. `searched`: as in [`World::walk`], of this zone.
+    fn alloc_from_zone<'g>(
+        &'g self,
+        cx: CallCx<'g, 'a, M>,
+        from: ServedFrom<'g, M>,
+        searched: Option<PcpGuard<'g, 'a, M>>,
         plan: &Plan,
         rights: Rights,
     ) -> Option<Frame> {
@@ -159,9 +176,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order);
         if let Some(ring) = ring
-            && let Some(pcp) = self.pcps.enter(cx, zone)
+            && let (is_searched, Some(pcp)) = (searched.is_some(), searched.or_else(|| self.pcps.enter(cx, zone)))
         {
-            if let Some(frame) = pcp.alloc(ring, &want) {
+            let frame = if is_searched { pcp.alloc_refilled(ring, &want) } else { pcp.alloc(ring, &want) };
+            if let Some(frame) = frame {
                 self.hand_out(cx, frame, from, plan, pcp.counted());
                 drop(pcp);
                 if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {

@@ -125,3 +125,21 @@ fn loops_step_once_for_each_turn() {
         assert_eq!(refill[&Step::Alloc], 1, "{refill:?}");
     });
 }
+
+#[test]
+fn a_request_that_misses_searches_lists_and_depot_once() {
+    with_pages(|pages| {
+        let steps = || std::mem::take(&mut *pages.machine().steps.lock().unwrap());
+        let once = [Step::Behind, Step::AllocLong, Step::ZoneTry, Step::PcpEnter, Step::Refill];
+        let refill = pages.alloc(&Request::page(GFP_KERNEL)).map(|_| steps()).unwrap();
+        assert!(once.iter().all(|step| refill[step] == 1), "{refill:?}");
+        // Before the refill and after it.
+        assert_eq!(refill[&Step::PcpTake], 2, "{refill:?}");
+        // One read of each shard, of which there is one a CPU.
+        assert_eq!(refill[&Step::DepotShard], CPUS.len() as u64, "{refill:?}");
+        // The same through a `Local`, for another ring.
+        let local = pages.local().unwrap();
+        let refill = local.alloc(&Request::new(GFP_KERNEL, 1)).map(|_| steps()).unwrap();
+        assert!(once.iter().all(|step| refill[step] == 1) && refill[&Step::PcpTake] == 2, "{refill:?}");
+    });
+}

@@ -37,3 +37,19 @@ fn several_ways(ground: Option<&Ground>, doors: &[super::Door], tuple: (u32, Gro
 impl super::Door { // finds import
     fn shared_below(&self) {}
 }
+
+record! {
+    /// A macro's struct, of which the types of the fields are known.
+    pub(crate) struct Recorded<M: Machine> {
+        pub(crate) record("named.{}"; index in 0..) grounds: [Ground; 2] = [1, 2],
+        word count: M::U32,
+        /// Last.
+        fixed last: Ground,
+    }
+}
+
+impl<M: Machine> Recorded<M> {
+    fn walks(&self) {
+        self.last.lifted(); // finds call
+    }
+}

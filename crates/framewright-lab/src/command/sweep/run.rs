@@ -80,7 +80,7 @@ impl Running {
             let (store, content) = Store::open(&path)?;
             (Sink::File(store), content)
         };
-        let results = content.lines.iter().filter(|(_, line)| line.is_result());
+        let results = content.lines.iter().filter(|(_, line)| line.found().is_some());
         let known: HashSet<&Digest> = results.map(|(_, line)| &line.hash).collect();
         let (done, left): (Vec<usize>, Vec<usize>) =
             own.iter().partition(|index| known.contains(&plan.cells[**index].0));

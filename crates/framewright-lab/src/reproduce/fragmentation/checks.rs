@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::measured::Measured;
 use super::plan::OURS;
-use super::published::{KERNELS, Published, Row as Theirs};
+use super::published::{FragmentationTables, KERNELS, ThpRow as Theirs};
 use crate::reproduce::check::{Check, disordered, points};
 use framewright_table::figures::{change_if_any, percent, ratio};
 
@@ -30,7 +30,7 @@ const ASKED: &str = "madvise";
 
 /// A kernel in a configuration.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub(super) struct Row {
+pub(super) struct ThpComparison {
     pub(super) config: &'static str,
     /// Which kernel.
     pub(super) kernel: &'static str,
@@ -41,14 +41,14 @@ pub(super) struct Row {
     /// Ours.
     pub(super) simulated: Measured,
     /// Changes of the number of events against the first kernel, in percent.
-    pub(super) change_percent: Change,
+    pub(super) change_percent: EventChange,
     /// Which requests took whose blocks, in a sentence.
     pub(super) why: String,
 }
 
 /// Changes against the first kernel, in percent. None of that kernel itself, and where it has nothing to change.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub(super) struct Change {
+pub(super) struct EventChange {
     pub(super) published: Option<f64>,
     /// Ours, of means.
     pub(super) simulated: Option<f64>,
@@ -68,11 +68,11 @@ type Seen = Option<(bool, String)>;
 
 /// What is judged: rows, and the tables that they are of.
 struct Bench<'a> {
-    rows: &'a [Row],
-    published: &'a Published,
+    rows: &'a [ThpComparison],
+    published: &'a FragmentationTables,
 }
 
-pub(super) fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Check> {
+pub(super) fn checks(rows: &[ThpComparison], rounds: &[Rounds], published: &FragmentationTables) -> Vec<Check> {
     let bench = Bench { rows, published };
     let [first, lowzone, boost, stall] = KERNELS;
     vec![
@@ -114,7 +114,7 @@ pub(super) fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> 
 
 /// Whether a row has as few events as its kernel has to; none of the kernel that others are held against, and of theirs
 /// where nothing was published.
-pub(super) fn is_fewer(row: &Row) -> Option<bool> {
+pub(super) fn is_fewer(row: &ThpComparison) -> Option<bool> {
     let least = match row.kernel {
         OURS => OURS_FEWER,
         _ if row.published.is_none() => return None,
@@ -139,7 +139,7 @@ fn fewer(change: Option<f64>, least: f64, theirs: &str) -> (bool, String) {
 
 /// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says
 /// nothing.
-pub(super) fn is_huge(row: &Row) -> Option<bool> {
+pub(super) fn is_huge(row: &ThpComparison) -> Option<bool> {
     let ours = row.simulated.huge_percent.mean;
     match row.kernel {
         OURS => row.config.contains(ASKED).then_some(ours >= OURS_HUGE),
@@ -150,7 +150,7 @@ pub(super) fn is_huge(row: &Row) -> Option<bool> {
 }
 
 impl Bench<'_> {
-    fn row(&self, config: &str, kernel: &str) -> Option<&Row> {
+    fn row(&self, config: &str, kernel: &str) -> Option<&ThpComparison> {
         self.rows.iter().find(|row| row.config == config && row.kernel == kernel)
     }
 
@@ -211,7 +211,7 @@ impl Bench<'_> {
     }
 
     /// Ours of the first kernel's.
-    fn ratio(&self, config: &str, value: fn(&Row) -> f64) -> Option<f64> {
+    fn ratio(&self, config: &str, value: fn(&ThpComparison) -> f64) -> Option<f64> {
         Some(value(self.row(config, OURS)?) / value(self.row(config, KERNELS[0])?))
     }
 }

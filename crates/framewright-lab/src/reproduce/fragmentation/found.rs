@@ -6,22 +6,20 @@ use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::Sample;
 use serde::Serialize;
 
-use super::checks::{Change, Rounds, Row, checks, is_fewer, is_huge};
+use super::checks::{EventChange, Rounds, ThpComparison, checks, is_fewer, is_huge};
 use super::map;
 use super::measured::{Measured, READING, reading, why};
 use super::plan::{
-    ABLATION, CLOSER, Lengths, MACHINES, NAME, OURS, Part, Plan, REPEATED, RESTATED, Runs, SETTINGS, Setting,
-    kernels as all_kernels,
+    ABLATION, CLOSER, CaseRuns, FragmentationLengths, FragmentationPlan, MACHINES, NAME, OURS, Purpose, REPEATED,
+    RESTATED, SETTINGS, Setting, kernels as all_kernels,
 };
 use super::published::{Before, Earlier, KERNELS};
 use crate::html::plot::{Axis, Over, Plot, Series};
 use crate::reproduce::check::points;
 use crate::reproduce::estimate::Estimate;
-use crate::reproduce::fitted::{Fitted, is_row, restated};
-use crate::reproduce::found::{Found, object};
-use crate::reproduce::head::Head;
-use crate::reproduce::show::{Cell, Grid, Place, cell, either, escaped, named, on_page};
-use crate::reproduce::text::Wrapped;
+use crate::reproduce::fitted::{Fitted, is_row};
+use crate::reproduce::found::{Head, Reproduction, object};
+use crate::reproduce::show::{Grid, GridCell, Place, broken, cell, either, escaped, named, on_page};
 use framewright_table::figures::{change_if_any, change_percent, count, counted, duration, grouped, percent, ratio};
 
 /// A change of fragmentation is as published within this many points, as one of the zone lock's table is.
@@ -30,10 +28,10 @@ const POINTS: f64 = 10.0;
 const CURVE: u64 = 20;
 
 /// What came of it, from what was published and what was run. `command` says how it is made again.
-pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> Found {
+pub fn found(plan: &FragmentationPlan<'_>, runs: &CaseRuns, command: &str) -> Reproduction {
     let (published, [first, second]) = (plan.published, plan.machines);
-    let head = Head::new(NAME, command, [&published.title, &published.source], (first, plan.seed));
-    let mut found = Found::new(head, restated(&RESTATED).collect(), None);
+    let mut found =
+        Reproduction::new((NAME, command), [&published.title, &published.source], (first, plan.seed), &RESTATED, None);
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("files that push each other out, then huge pages; seeds from {seed} on"),
@@ -42,14 +40,14 @@ pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> Found {
          and one page a slab, are assumptions made knowing the tables; the disk is as fast as the published run's 16 minutes say. Counts \
          of events are not comparable, what patches do to them is",
     );
-    if plan.lengths != Lengths::FULL {
-        let [these, full] = [plan.lengths, Lengths::FULL].map(lengths);
+    if plan.lengths != FragmentationLengths::FULL {
+        let [these, full] = [plan.lengths, FragmentationLengths::FULL].map(lengths);
         found.show.note(&format!("not to be quoted: {these}; that takes {full}"), 2);
     }
-    let was_run = |setting: &&Setting| !runs.of(Part::Table, setting.name, OURS).is_empty();
+    let was_run = |setting: &&Setting| !runs.of(Purpose::Table, setting.name, OURS).is_empty();
     let ran: Vec<&Setting> = SETTINGS.iter().filter(was_run).collect();
     let configs: Vec<Config> = ran.iter().map(|setting| config(plan, setting)).collect();
-    let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &found.fitted))).collect();
+    let rows: Vec<ThpComparison> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &found.fitted))).collect();
     // The configuration that pictures are of.
     let pictured =
         ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
@@ -64,10 +62,8 @@ pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> Found {
     found.json.put("fitted", found.fitted.clone());
     ablation(runs, pictured, &mut found);
     by_round(&rounds, pictured, &mut found);
-    found.show.at(Place::Details);
-    found.show.heading("Why");
     rows.iter().for_each(|row| found.show.reason(&format!("{}, {}", row.config, row.kernel), &row.why));
-    found.show.reasons("Why");
+    found.show.whys("Why");
     found.show.tallies_checks = true;
     let checks = checks(&rows, &rounds, published);
     found.json.put("rounds", rounds);
@@ -93,7 +89,7 @@ struct Config {
     before: Option<Before>,
 }
 
-fn config(plan: &Plan<'_>, setting: &Setting) -> Config {
+fn config(plan: &FragmentationPlan<'_>, setting: &Setting) -> Config {
     let published = plan.published.configs.iter().find(|config| config.name == setting.name);
     let (machine, options) = (&MACHINES[setting.machine], plan.options(setting));
     let topology = plan.machines[setting.machine].model().topology;
@@ -110,23 +106,23 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Config {
 }
 
 /// Rows of a configuration.
-fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) -> Vec<Row> {
+fn rows(plan: &FragmentationPlan<'_>, runs: &CaseRuns, (setting, fitted): (&Setting, &[Fitted])) -> Vec<ThpComparison> {
     let config = setting.name;
     let theirs = |kernel| plan.published.row(config, kernel);
-    let first = Measured::of(&runs.of(Part::Table, config, KERNELS[0]));
+    let first = Measured::of(&runs.of(Purpose::Table, config, KERNELS[0]));
     let change = |from: Option<f64>, to: Option<f64>| change_if_any(from?, to?);
     let row = |kernel: &'static str| {
-        let outcomes = runs.of(Part::Table, config, kernel);
+        let outcomes = runs.of(Purpose::Table, config, kernel);
         let simulated = Measured::of(&outcomes)?;
         let [theirs_first, published] = [KERNELS[0], kernel].map(theirs);
         let is_first = kernel == KERNELS[0];
-        Some(Row {
+        Some(ThpComparison {
             config,
             kernel,
             fitted: is_row(fitted, &format!("{config} {kernel}")),
             published: published.cloned(),
             simulated,
-            change_percent: Change {
+            change_percent: EventChange {
                 published: change(theirs_first.map(|row| row.events), published.map(|row| row.events))
                     .filter(|_| !is_first),
                 simulated: change(first.map(|row| row.events.mean), Some(simulated.events.mean)).filter(|_| !is_first),
@@ -138,12 +134,12 @@ fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) 
 }
 
 /// Rows of a configuration.
-fn of<'r>(rows: &'r [Row], config: &str) -> impl Iterator<Item = &'r Row> {
+fn of<'r>(rows: &'r [ThpComparison], config: &str) -> impl Iterator<Item = &'r ThpComparison> {
     rows.iter().filter(move |row| row.config == config)
 }
 
 /// Events that mixed mobilities, and huge pages.
-fn events(configs: &[Config], rows: &[Row], found: &mut Found) {
+fn events(configs: &[Config], rows: &[ThpComparison], found: &mut Reproduction) {
     let show = &mut found.show;
     let all = kernels().map(|(name, what)| format!("<code>{name}</code>: {what}")).join("; ");
     show.html(format!("<p>{all}.</p>\n"));
@@ -153,7 +149,7 @@ fn events(configs: &[Config], rows: &[Row], found: &mut Found) {
         let seeds = of(rows, config.name).map(|row| row.simulated.seeds).max().unwrap_or(0);
         let quiet =
             before.as_ref().map(|told| format!(" <span class=\"quiet\">not compared: {}</span>", escaped(told)));
-        let above = Wrapped(&format!("{described}, {}", counted(seeds, "seed")), 2).to_string();
+        let above = broken(&format!("{described}, {}", counted(seeds, "seed")), 2);
         let caption = escaped(&described) + &quiet.unwrap_or_default();
         let mut table = Grid::new("<16|>8 events:|>9 theirs|>17 ours|>10|>23 huge %:       theirs|>16 ours ")
             .above(above.trim_end())
@@ -190,7 +186,7 @@ fn events(configs: &[Config], rows: &[Row], found: &mut Found) {
 }
 
 /// What a kernel costs.
-fn costs(configs: &[Config], rows: &[Row], found: &mut Found) {
+fn costs(configs: &[Config], rows: &[ThpComparison], found: &mut Reproduction) {
     let show = &mut found.show;
     show.at(Place::Details);
     show.heading("What it costs");
@@ -215,14 +211,14 @@ fn costs(configs: &[Config], rows: &[Row], found: &mut Found) {
 }
 
 /// Mechanisms alone and together. What was not run for its own sake is in the table.
-fn ablation(runs: &Runs, pictured: &str, found: &mut Found) {
-    let was_run = runs.0.iter().any(|(case, _)| case.part == Part::Ablation);
+fn ablation(runs: &CaseRuns, pictured: &str, found: &mut Reproduction) {
+    let was_run = runs.0.iter().any(|(case, _)| case.part == Purpose::Ablation);
     let heads = "Mechanisms|.What they are|Events|Huge pages, %|kswapd scanned|Pages moved";
     let caption = format!("Mechanisms alone and together, {pictured}");
     let columns = format!("<42 Each alone, {CLOSER}|>18 events|>15 huge %|>11 scanned|>11 moved");
     let (mut table, mut json) = (Grid::new(&columns).page("Each alone", caption, heads), Vec::new());
     for (mechanisms, what) in ABLATION.iter().filter(|_| was_run) {
-        let both = [Part::Ablation, Part::Table].map(|part| runs.of(part, CLOSER, mechanisms));
+        let both = [Purpose::Ablation, Purpose::Table].map(|part| runs.of(part, CLOSER, mechanisms));
         let Some(ours) = Measured::of(&both.concat()) else { continue };
         table.row(vec![
             on_page(mechanisms).code(),
@@ -242,12 +238,12 @@ fn ablation(runs: &Runs, pictured: &str, found: &mut Found) {
 }
 
 /// Faults that got a huge page by round; none of a kernel that was not run for several.
-fn rounds_of(runs: &Runs, kernel: &'static str) -> Option<Rounds> {
-    let outcome = *runs.of(Part::Rounds, CLOSER, kernel).first()?;
+fn rounds_of(runs: &CaseRuns, kernel: &'static str) -> Option<Rounds> {
+    let outcome = *runs.of(Purpose::Rounds, CLOSER, kernel).first()?;
     Some(Rounds { kernel, huge_percent: reading(outcome).map(|phase| phase.faults.percent()).collect() })
 }
 
-fn by_round(all: &[Rounds], pictured: &str, found: &mut Found) {
+fn by_round(all: &[Rounds], pictured: &str, found: &mut Reproduction) {
     let Some(first) = all.first() else { return };
     let rounds = first.huge_percent.len();
     let heads: String = (1..=rounds).map(|round| format!("|{round}")).collect();
@@ -265,16 +261,13 @@ fn by_round(all: &[Rounds], pictured: &str, found: &mut Found) {
     found.show.grid(&table);
 }
 
-/// The points of a kernel's curve.
-type Points<'p> = &'p dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>;
-
 /// Pictures of memory, and curves over time and by round, of one run of each kernel.
-fn pictures(runs: &Runs, rounds: &[Rounds], pictured: &str, found: &mut Found) {
-    let one = |kernel: &'static str| Some((kernel, *runs.of(Part::Table, pictured, kernel).first()?));
+fn pictures(runs: &CaseRuns, rounds: &[Rounds], pictured: &str, found: &mut Reproduction) {
+    let one = |kernel: &'static str| Some((kernel, *runs.of(Purpose::Table, pictured, kernel).first()?));
     let all: Vec<(&str, &Outcome)> = all_kernels().filter_map(one).collect();
     let end = all.iter().filter_map(|(_, outcome)| outcome.samples.last()).map(|sample| sample.ms).max().unwrap_or(0);
     let step = (end / CURVE).next_multiple_of(100).max(100);
-    let series = |points: Points<'_>| -> Vec<Series> {
+    let series = |points: &dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>| -> Vec<Series> {
         all.iter().map(|(name, outcome)| Series { name: (*name).to_owned(), points: points(name, outcome) }).collect()
     };
     let events = series(&|_, outcome| curve(&outcome.samples, step));
@@ -320,7 +313,7 @@ fn curve(samples: &[Sample], step: u64) -> Vec<(f64, f64)> {
 }
 
 /// The figures of a configuration to look at first.
-fn headline(config: &str, rows: &[Row], found: &mut Found) {
+fn headline(config: &str, rows: &[ThpComparison], found: &mut Reproduction) {
     let first = rows.first().map_or("", |row| row.kernel);
     for row in of(rows, config) {
         let (kernel, Some(ours)) = (row.kernel, row.change_percent.simulated) else { continue };
@@ -355,7 +348,7 @@ fn kernels() -> [(&'static str, &'static str); 5] {
 }
 
 /// How much is run, in words.
-fn lengths(Lengths { mib, settings, seeds, .. }: Lengths) -> String {
+fn lengths(FragmentationLengths { mib, settings, seeds, .. }: FragmentationLengths) -> String {
     let settings = if settings == 1 { "one configuration".to_owned() } else { format!("{settings} configurations") };
     format!("{settings}, {} MiB a socket, {}", grouped(f64::from(mib)), counted(seeds as usize, "seed"))
 }
@@ -383,7 +376,7 @@ fn before(config: &Config) -> Option<String> {
 }
 
 /// What a row costs, in the order of the columns.
-fn costs_of(row: &Row) -> Vec<Cell> {
+fn costs_of(row: &ThpComparison) -> Vec<GridCell> {
     let (theirs, simulated) = (row.published.as_ref(), &row.simulated);
     let us = |time: Option<f64>| time.filter(|time| *time != 0.0).map_or("-".to_owned(), |time| grouped(time.round()));
     let ours = |time: Option<Estimate>| cell(us(time.map(|time| time.mean)));
@@ -404,7 +397,7 @@ fn costs_of(row: &Row) -> Vec<Cell> {
     ]
 }
 
-fn amount(amount: Estimate) -> Cell {
+fn amount(amount: Estimate) -> GridCell {
     cell(count(amount.mean.round() as u64))
 }
 

@@ -29,5 +29,5 @@ pub mod plan;
 pub mod published;
 
 pub use found::found;
-pub use plan::{Case, Lengths, Part, Plan, Runs};
-pub use published::Published;
+pub use plan::{Case, CaseRuns, FragmentationLengths, FragmentationPlan, Purpose};
+pub use published::FragmentationTables;

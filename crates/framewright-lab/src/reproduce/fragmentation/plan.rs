@@ -5,7 +5,7 @@ use framewright_sim::machine::Spec;
 use framewright_sim::thpfioscale::{Config, Load, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
 use serde::Serialize;
 
-use super::published::{EMULATED, KERNELS, Published, REAL};
+use super::published::{EMULATED, FragmentationTables, KERNELS, REAL};
 use crate::reproduce::runs::{Progress, each};
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
@@ -78,7 +78,7 @@ pub const SETTINGS: [Setting; 9] = [
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
-pub struct Lengths {
+pub struct FragmentationLengths {
     /// Memory of a socket, in MiB.
     pub mib: u32,
     /// How many of [`SETTINGS`], from the first on.
@@ -91,34 +91,34 @@ pub struct Lengths {
     pub rounds: u32,
 }
 
-impl Lengths {
+impl FragmentationLengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self = Self { mib: 1024, settings: SETTINGS.len(), seeds: 10, few: 3, rounds: 15 };
     /// A first look.
     pub const QUICK: Self = Self { mib: 1024, settings: 1, seeds: 1, few: 0, rounds: 0 };
 
     /// Seeds of a configuration.
-    fn seeds_of(&self, setting: &Setting, published: &Published) -> u64 {
+    fn seeds_of(&self, setting: &Setting, published: &FragmentationTables) -> u64 {
         if published.configs.iter().any(|config| config.name == setting.name) { self.seeds } else { self.few }
     }
 }
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct FragmentationPlan<'a> {
     /// [`MACHINES`].
     pub machines: [&'a Spec; 2],
     /// The tables.
-    pub published: &'a Published,
+    pub published: &'a FragmentationTables,
     /// The first seed.
     pub seed: u64,
     /// How much.
-    pub lengths: Lengths,
+    pub lengths: FragmentationLengths,
 }
 
 /// What a run is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum Purpose {
     /// The tables.
     Table,
     /// What each mechanism does alone.
@@ -131,7 +131,7 @@ pub enum Part {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
     /// What it is for.
-    pub part: Part,
+    pub part: Purpose,
     /// Which configuration.
     pub setting: Setting,
     /// Mechanisms.
@@ -142,22 +142,22 @@ pub struct Case {
 
 /// What came of all runs.
 #[derive(Clone, Debug)]
-pub struct Runs(pub Vec<(Case, Outcome)>);
+pub struct CaseRuns(pub Vec<(Case, Outcome)>);
 
-impl Runs {
+impl CaseRuns {
     /// Runs of a kernel, by seed.
-    pub fn of(&self, part: Part, config: &str, kernel: &str) -> Vec<&Outcome> {
+    pub fn of(&self, part: Purpose, config: &str, kernel: &str) -> Vec<&Outcome> {
         let is = |case: &Case| case.part == part && case.setting.name == config && case.kernel == kernel;
         self.0.iter().filter(|(case, _)| is(case)).map(|(_, outcome)| outcome).collect()
     }
 }
 
-impl Plan<'_> {
+impl FragmentationPlan<'_> {
     /// Runs all of it.
     ///
     /// # Errors
     /// The first run that failed, and which it was.
-    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
+    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<CaseRuns> {
         let cases = self.cases();
         let named: Vec<(String, u64)> = cases.iter().map(|case| (case.to_string(), self.weight(case))).collect();
         let total = named.iter().map(|(_, weight)| weight).sum();
@@ -170,7 +170,7 @@ impl Plan<'_> {
             },
             &mut |now| progress(now, total),
         )?;
-        Ok(Runs(cases.into_iter().zip(outcomes).collect()))
+        Ok(CaseRuns(cases.into_iter().zip(outcomes).collect()))
     }
 
     /// Configurations that are run.
@@ -187,14 +187,14 @@ impl Plan<'_> {
         };
         for setting in self.settings() {
             let seeds = self.lengths.seeds_of(setting, self.published);
-            setting.kernels().for_each(|kernel| add(Part::Table, setting, kernel, seeds));
+            setting.kernels().for_each(|kernel| add(Purpose::Table, setting, kernel, seeds));
         }
         for closer in self.settings().iter().filter(|setting| setting.name == CLOSER) {
             let alone = ABLATION.iter().map(|(mechanisms, _)| *mechanisms);
             let alone = alone.filter(|mechanisms| kernels().all(|kernel| kernel != *mechanisms));
-            alone.for_each(|mechanisms| add(Part::Ablation, closer, mechanisms, self.lengths.few));
+            alone.for_each(|mechanisms| add(Purpose::Ablation, closer, mechanisms, self.lengths.few));
             let once = u64::from(self.lengths.rounds != 0);
-            REPEATED.into_iter().for_each(|kernel| add(Part::Rounds, closer, kernel, once));
+            REPEATED.into_iter().for_each(|kernel| add(Purpose::Rounds, closer, kernel, once));
         }
         cases
     }
@@ -215,7 +215,7 @@ impl Plan<'_> {
 
     /// What a run is asked for.
     fn options_of(&self, case: &Case) -> Thpfioscale {
-        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
+        let rounds = if case.part == Purpose::Rounds { self.lengths.rounds } else { 1 };
         Thpfioscale { rounds, seed: case.seed, ..self.options(&case.setting) }
     }
 
@@ -280,23 +280,25 @@ mod tests {
     use framewright_sim::machine::named;
 
     use super::*;
+    use crate::reproduce::published::Published as _;
 
     #[test]
     fn every_published_row_is_run() {
-        let published = Published::built_in().unwrap();
+        let published = FragmentationTables::built_in().unwrap();
         let [skylake, haswell] = MACHINES.map(|machine| named(machine.name).unwrap());
-        let plan = |lengths| Plan { machines: [&skylake, &haswell], published: &published, seed: 1, lengths };
-        let full = plan(Lengths::FULL).cases();
+        let plan =
+            |lengths| FragmentationPlan { machines: [&skylake, &haswell], published: &published, seed: 1, lengths };
+        let full = plan(FragmentationLengths::FULL).cases();
         let count = |part| full.iter().filter(|case| case.part == part).count();
         assert_eq!(
-            [Part::Table, Part::Ablation, Part::Rounds].map(count),
+            [Purpose::Table, Purpose::Ablation, Purpose::Rounds].map(count),
             [4 * 5 * 10 + 3 * 5 * 3 + 2 * 2 * 3, 5 * 3, 3]
         );
         for row in &published.rows {
             let runs = full.iter().filter(|case| case.setting.name == row.config && case.kernel == row.kernel);
             assert!(runs.count() >= 10, "{} of {}", row.kernel, row.config);
         }
-        assert_eq!(plan(Lengths::QUICK).cases().len(), 5);
+        assert_eq!(plan(FragmentationLengths::QUICK).cases().len(), 5);
         for (mechanisms, _) in ABLATION {
             crate::mechanisms::parse(mechanisms).unwrap();
         }
@@ -304,7 +306,7 @@ mod tests {
 
     #[test]
     fn as_many_threads_want_huge_pages_as_published() {
-        let published = Published::built_in().unwrap();
+        let published = FragmentationTables::built_in().unwrap();
         for config in &published.configs {
             let setting = SETTINGS.iter().find(|setting| setting.name == config.name).unwrap();
             let Machine { name, cores } = MACHINES[setting.machine];

@@ -5,10 +5,8 @@ use framewright::Mechanisms;
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::estimate::Estimate;
-use crate::reproduce::published::{built_in, is_amount, names_differ};
+use crate::reproduce::published::{Published, is_amount, names_differ, read};
 
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/fragmentation.toml");
 /// What a real kernel did in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
 const REAL_FILE: &str = include_str!("../../../../../data/published/linux-6.1-thpfioscale-1g.json");
 /// That machine, in words.
@@ -24,7 +22,7 @@ pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct FragmentationTables {
     /// What it is.
     pub title: String,
     /// Where it is from.
@@ -33,23 +31,23 @@ pub struct Published {
     pub workload: String,
     /// Machines, each in two ways.
     #[serde(rename = "config")]
-    pub configs: Vec<Setting>,
+    pub configs: Vec<PublishedConfig>,
     /// Each kernel on each of them.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<ThpRow>,
     /// Rows of an earlier version of the series.
     pub earlier: Vec<Earlier>,
     /// Rows of the first version, which was measured on another kernel: nothing is checked against it.
     pub before: Before,
     /// What a real kernel did, of which no table was published.
     #[serde(skip)]
-    pub emulated: Vec<Row>,
+    pub emulated: Vec<ThpRow>,
 }
 
 /// A machine, and whether the process asks for huge pages.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Setting {
+pub struct PublishedConfig {
     /// What rows call it.
     pub name: String,
     /// The machine in words.
@@ -61,7 +59,7 @@ pub struct Setting {
 /// A kernel on a machine.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct ThpRow {
     /// Which machine, and how.
     #[serde(skip_serializing)]
     pub config: String,
@@ -123,30 +121,56 @@ pub struct Before {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Earlier {
-    /// As in [`Row`].
+    /// As in [`ThpRow`].
     #[serde(skip_serializing)]
     pub config: String,
-    /// As in [`Row`].
+    /// As in [`ThpRow`].
     pub kernel: String,
-    /// As in [`Row`].
+    /// As in [`ThpRow`].
     pub events: f64,
-    /// As in [`Row`], where that was published.
+    /// As in [`ThpRow`], where that was published.
     pub huge_percent: Option<f64>,
 }
 
-impl Published {
-    /// The tables that come with the program.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn built_in() -> anyhow::Result<Self> {
-        let published = built_in("fragmentation.toml", FILE, Self::check)?;
+impl Published for FragmentationTables {
+    const FILE: &'static str = "fragmentation.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/fragmentation.toml");
+
+    fn built_in() -> anyhow::Result<Self> {
         let emulated = emulated().context("data/published/linux-6.1-thpfioscale-1g.json")?;
-        Ok(Self { emulated, ..published })
+        Ok(Self { emulated, ..read()? })
     }
 
+    fn check(&self) -> anyhow::Result<()> {
+        names_differ(self.configs.iter().map(|config| &config.name))?;
+        let named: Vec<String> = self.rows.iter().map(|row| format!("{} of {}", row.kernel, row.config)).collect();
+        names_differ(&named)?;
+        for config in &self.configs {
+            for kernel in KERNELS {
+                ensure!(self.row(&config.name, kernel).is_some(), "there is no row {kernel} of {}", config.name);
+            }
+        }
+        for (row, name) in self.rows.iter().zip(named) {
+            self.is_of(&row.config, &row.kernel).and_then(|()| row.check()).with_context(|| format!("row {name}"))?;
+        }
+        let older =
+            self.earlier.iter().map(|row| ("earlier", row)).chain(self.before.rows.iter().map(|row| ("before", row)));
+        for (table, row) in older {
+            let name = || format!("{table} row {} of {}", row.kernel, row.config);
+            self.is_of(&row.config, &row.kernel).with_context(name)?;
+            is_amount("events", row.events).with_context(name)?;
+            row.huge_percent.map_or(Ok(()), is_percent).with_context(name)?;
+        }
+        for PublishedConfig { name, .. } in &self.configs {
+            ensure!(self.before(name).rows.len() == KERNELS.len(), "not every kernel of {name} has a before row");
+        }
+        Ok(())
+    }
+}
+
+impl FragmentationTables {
     /// A row, published or of a real kernel.
-    pub fn row(&self, config: &str, kernel: &str) -> Option<&Row> {
+    pub fn row(&self, config: &str, kernel: &str) -> Option<&ThpRow> {
         self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
     }
 
@@ -165,32 +189,6 @@ impl Published {
         apart.fold(0.0, f64::max)
     }
 
-    fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.configs.iter().map(|config| config.name.as_str()))?;
-        let named: Vec<String> = self.rows.iter().map(|row| format!("{} of {}", row.kernel, row.config)).collect();
-        names_differ(named.iter().map(String::as_str))?;
-        for config in &self.configs {
-            for kernel in KERNELS {
-                ensure!(self.row(&config.name, kernel).is_some(), "there is no row {kernel} of {}", config.name);
-            }
-        }
-        for (row, name) in self.rows.iter().zip(named) {
-            self.is_of(&row.config, &row.kernel).and_then(|()| row.check()).with_context(|| format!("row {name}"))?;
-        }
-        let older =
-            self.earlier.iter().map(|row| ("earlier", row)).chain(self.before.rows.iter().map(|row| ("before", row)));
-        for (table, row) in older {
-            let name = || format!("{table} row {} of {}", row.kernel, row.config);
-            self.is_of(&row.config, &row.kernel).with_context(name)?;
-            is_amount("events", row.events).with_context(name)?;
-            row.huge_percent.map_or(Ok(()), is_percent).with_context(name)?;
-        }
-        for Setting { name, .. } in &self.configs {
-            ensure!(self.before(name).rows.len() == KERNELS.len(), "not every kernel of {name} has a before row");
-        }
-        Ok(())
-    }
-
     /// There is such a machine, and such a kernel.
     fn is_of(&self, config: &str, kernel: &str) -> anyhow::Result<()> {
         ensure!(self.configs.iter().any(|known| known.name == config), "there is no config {config}");
@@ -199,7 +197,7 @@ impl Published {
     }
 }
 
-impl Row {
+impl ThpRow {
     fn check(&self) -> anyhow::Result<()> {
         is_amount("events", self.events)?;
         is_percent(self.huge_percent)?;
@@ -222,12 +220,12 @@ fn is_percent(huge_percent: f64) -> anyhow::Result<()> {
 }
 
 #[derive(Deserialize)]
-struct Measured {
-    rounds: Vec<Round>,
+struct RealRounds {
+    rounds: Vec<RealRound>,
 }
 
 #[derive(Deserialize)]
-struct Round {
+struct RealRound {
     config: String,
     fragmenting: f64,
     by_type: ByType<f64>,
@@ -237,17 +235,18 @@ struct Round {
 }
 
 /// A row of the real kernel for each configuration: means of its rounds.
-fn emulated() -> anyhow::Result<Vec<Row>> {
-    let measured: Measured = serde_json::from_str(REAL_FILE)?;
+fn emulated() -> anyhow::Result<Vec<ThpRow>> {
+    let measured: RealRounds = serde_json::from_str(REAL_FILE)?;
     EMULATED_CONFIGS.iter().map(|(config, theirs)| row(&measured, config, theirs)).collect()
 }
 
-fn row(measured: &Measured, config: &str, theirs: &str) -> anyhow::Result<Row> {
-    let rounds: Vec<&Round> = measured.rounds.iter().filter(|round| round.config == theirs).collect();
+fn row(measured: &RealRounds, config: &str, theirs: &str) -> anyhow::Result<ThpRow> {
+    let rounds: Vec<&RealRound> = measured.rounds.iter().filter(|round| round.config == theirs).collect();
     ensure!(!rounds.is_empty(), "there is no round of {theirs}");
-    let mean =
-        |value: fn(&Round) -> f64| Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |all| all.mean);
-    Ok(Row {
+    let mean = |value: fn(&RealRound) -> f64| {
+        Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |all| all.mean)
+    };
+    Ok(ThpRow {
         config: config.to_owned(),
         kernel: REAL.to_owned(),
         events: mean(|round| round.fragmenting),
@@ -270,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_kernel_is_there() {
-        let published = Published::built_in().unwrap();
+        let published = FragmentationTables::built_in().unwrap();
         assert_eq!((published.configs.len(), published.rows.len(), published.earlier.len()), (4, 16, 12));
         assert_eq!(published.before.rows.len(), 16);
         let stalls = published.rows.iter().filter(|row| row.stalls.is_some());
@@ -282,7 +281,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake::<FragmentationTables>(from, to);
         let cases = [
             ("kernel = \"lowzone\"", "kernel = \"boost\"", "row boost of skylake-default is there twice"),
             ("kernel = \"lowzone\"", "kernel = \"low\"", "there is no row lowzone of skylake-default"),
@@ -315,7 +314,7 @@ mod tests {
 
     #[test]
     fn rows_are_means_of_three_rounds() {
-        let told = |row: &Row| format!("{}: {:.1} events, {:.2} % huge", row.config, row.events, row.huge_percent);
+        let told = |row: &ThpRow| format!("{}: {:.1} events, {:.2} % huge", row.config, row.events, row.huge_percent);
         let all: Vec<String> = emulated().unwrap().iter().map(told).collect();
         assert_eq!(all, ["emulated-default: 17.3 events, 2.60 % huge", "emulated-madvise: 36.7 events, 21.87 % huge"]);
     }

@@ -5,17 +5,19 @@ use framewright_bench::time_bench::Primitive as Part;
 use framewright_sim::report::Report;
 
 use super::plan::{
-    AIM9, BATCHES, ITERATIONS, LOST, Lengths, MODES, Mode, NAME, Native, PAIR_SET, Plan, RESTATED, STREAMS, lost, mbit,
+    AIM9, BATCHES, ITERATIONS, IrqSafeLengths, IrqSafePlan, LOST, MODES, Mode, NAME, Native, PAIR_SET, RESTATED,
+    STREAMS, lost, mbit,
 };
 use super::published::{Both, Operation, Primitive, Statistic, Test};
 use crate::html::plot::{Axis, Over, Plot, Series};
 use crate::reproduce::check::Check;
-use crate::reproduce::fitted::{self, Fitted, at_most, is_row};
-use crate::reproduce::found::{Found, object};
-use crate::reproduce::head::Head;
+use crate::reproduce::fitted::{self, at_most, is_row};
+use crate::reproduce::found::{Head, Reproduction, object};
 use crate::reproduce::plan::{Runs, TABLE};
 use crate::reproduce::runs;
-use crate::reproduce::show::{Cell, Grid, Place, band, cell, definitions, either, escaped, in_text, named, on_page};
+use crate::reproduce::show::{
+    Grid, GridCell, Place, band, cell, definitions, either, escaped, in_text, named, on_page,
+};
 use framewright_table::figures::{change_percent, grouped, share};
 
 /// Percent by which a saving may be off.
@@ -48,12 +50,16 @@ const WORDS: [&str; 4] = [
 ///
 /// # Errors
 /// A run is missing, or has not measured what it should have.
-pub fn found(plan: &Plan<'_>, (runs, native): (&Runs, &Native), command: &str) -> anyhow::Result<Found> {
+pub fn found(plan: &IrqSafePlan<'_>, (runs, native): (&Runs, &Native), command: &str) -> anyhow::Result<Reproduction> {
     let (published, desktop) = (plan.published, &plan.desktop.name);
     let of_machine = fitted::to(NAME, plan.machine);
-    let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
-    let head = Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed));
-    let mut found = Found::new(head, all, runs.varied());
+    let mut found = Reproduction::new(
+        (NAME, command),
+        [&published.title, &published.source],
+        (plan.machine, plan.seed),
+        &RESTATED,
+        runs.varied(),
+    );
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("interrupts and the per-CPU lists, on {model} and {desktop}, seed {seed}"),
@@ -64,7 +70,7 @@ pub fn found(plan: &Plan<'_>, (runs, native): (&Runs, &Native), command: &str) -
     found.show.html(definitions(MODES.iter().map(|mode| mode.name).zip(WORDS)));
     found.json.put("desktop", desktop.clone());
     found.json.put("fitted", found.fitted.clone());
-    let pair = Pair::of(plan, runs)?;
+    let pair = PairComparison::of(plan, runs)?;
     let near = pair.first_row(&mut found);
     let savings = batches(plan, runs, &mut found)?;
     let mut checks =
@@ -94,16 +100,16 @@ fn by_mode<'r>(runs: &'r Runs, set: &str) -> impl Iterator<Item = [&'r Report; 4
 }
 
 /// Cycles, before and after.
-fn both(both: Both) -> Cell {
+fn both(both: Both) -> GridCell {
     let told = |to: &str| format!("{:.1} {to} {:.1}", both.vanilla, both.irqsafe);
     either(told("->"), told("→"))
 }
 
 /// Cycles of a page's allocation and of its free: by batch, in each mode.
-fn timed(plan: &Plan<'_>, runs: &Runs) -> anyhow::Result<Vec<(u32, Vec<[f64; 2]>)>> {
+fn timed(plan: &IrqSafePlan<'_>, runs: &Runs) -> anyhow::Result<Vec<(u32, Vec<[f64; 2]>)>> {
     let timed = |(batch, reports): (u32, [&Report; 4])| {
         let of = |(mode, report): (&Mode, &Report)| {
-            plan.cycles(report).with_context(|| format!("batch {batch}, {}: not timed", mode.name))
+            plan.page_cycles(report).with_context(|| format!("batch {batch}, {}: not timed", mode.name))
         };
         anyhow::Ok((batch, MODES.iter().zip(reports).map(of).collect::<anyhow::Result<Vec<_>>>()?))
     };
@@ -111,7 +117,7 @@ fn timed(plan: &Plan<'_>, runs: &Runs) -> anyhow::Result<Vec<(u32, Vec<[f64; 2]>
 }
 
 /// The batches; whether enough of the savings are near enough.
-fn batches(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Check> {
+fn batches(plan: &IrqSafePlan<'_>, runs: &Runs, found: &mut Reproduction) -> anyhow::Result<Check> {
     let all = timed(plan, runs)?;
     let caption = "Cycles a page, interrupts off → preemption off. Theirs did one page more than a batch is called; corrected is over as \
                    many as there were";
@@ -182,7 +188,7 @@ fn plot(title: &str, operation: Operation, savings: &[(Operation, u32, [f64; 2])
 }
 
 /// The batches in the other modes: on the page all of them.
-fn others(all: &[(u32, Vec<[f64; 2]>)], found: &mut Found) {
+fn others(all: &[(u32, Vec<[f64; 2]>)], found: &mut Reproduction) {
     let mut table = Grid::new("<36 Not in the table, cycles a page:|>18 to allocate|>12 to free").page(
         "The batches with other lists",
         "Cycles a page",
@@ -206,15 +212,15 @@ fn others(all: &[(u32, Vec<[f64; 2]>)], found: &mut Found) {
 }
 
 /// A pair: cycles.
-struct Pair {
+struct PairComparison {
     theirs: Both,
     ours: Both,
     /// By each mode.
     cycles: [f64; 4],
 }
 
-impl Pair {
-    fn of(plan: &Plan<'_>, runs: &Runs) -> anyhow::Result<Self> {
+impl PairComparison {
+    fn of(plan: &IrqSafePlan<'_>, runs: &Runs) -> anyhow::Result<Self> {
         let reports = by_mode(runs, PAIR_SET).next().context("a run is missing")?;
         let cycles = reports.map(|report| runs::cycles(plan.desktop, report));
         let ours = Both { vanilla: cycles[0], irqsafe: cycles[1] };
@@ -222,7 +228,7 @@ impl Pair {
     }
 
     /// The first of the figures to look at first; whether the saving is near enough.
-    fn first_row(&self, found: &mut Found) -> Check {
+    fn first_row(&self, found: &mut Reproduction) -> Check {
         let [theirs, ours] = [self.theirs, self.ours].map(Both::saving);
         let near = (ours - theirs).abs() <= PAIR;
         found.headline.row("page_bench02, saves", "cycles", [theirs, ours], false, near);
@@ -230,7 +236,7 @@ impl Pair {
         Check::seen(&format!("page_bench02: saving within {PAIR} cycles"), near, detail)
     }
 
-    fn show(&self, plan: &Plan<'_>, native: &Native, found: &mut Found) {
+    fn show(&self, plan: &IrqSafePlan<'_>, native: &Native, found: &mut Reproduction) {
         let (Self { theirs, ours, cycles }, Native { pairs, .. }, desktop) = (self, native, &plan.desktop.name);
         let (show, Both { vanilla, irqsafe }) = (&mut found.show, ours);
         show.html(format!(
@@ -267,7 +273,7 @@ impl Pair {
 }
 
 /// Parts of a pair: theirs, each with what corresponds to it here; then what is measured here alone.
-fn parts(published: &[Primitive], native: &Native, found: &mut Found) {
+fn parts(published: &[Primitive], native: &Native, found: &mut Reproduction) {
     let here =
         |name: Option<&str>| native.time_bench.iter().filter(|row| row.published_name == name).collect::<Vec<&Part>>();
     let of = |theirs: &Primitive| {
@@ -301,7 +307,7 @@ fn parts(published: &[Primitive], native: &Native, found: &mut Found) {
 }
 
 /// Statistics of aim9's tests; whether their means gain as much as they have to.
-fn aim9(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Check> {
+fn aim9(plan: &IrqSafePlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Check> {
     let heads = "Test|Theirs:before;after;better by, %|Ours:before;after;better by, %";
     let mut table = Grid::new("<22|>26 theirs, a second|>9 by|>30 ours|>9 by")
         .above(format!("aim9, {ITERATIONS} iterations; better by, in percent"))
@@ -346,7 +352,7 @@ fn rate(value: f64) -> String {
 }
 
 /// A change in percent; a terminal shows none of nothing.
-fn changed(change: Option<f64>) -> Cell {
+fn changed(change: Option<f64>) -> GridCell {
     match change {
         None => cell(""),
         Some(0.0) => either("", format!("{:+.1}", 0.0)),
@@ -355,7 +361,7 @@ fn changed(change: Option<f64>) -> Cell {
 }
 
 /// Packets; whether the change loses as much as it has to, and the other modes little.
-fn packets(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Vec<Check>> {
+fn packets(plan: &IrqSafePlan<'_>, runs: &Runs, found: &mut Reproduction) -> anyhow::Result<Vec<Check>> {
     let reports = by_mode(runs, TABLE).next().context("a run is missing")?;
     let heads = "Lists|Theirs:Mbit/s;change, %|Ours:Mbit/s;change, %;band";
     let mut table = Grid::new("<18|>15 theirs: Mbit/s|>9 change|>16 ours: Mbit/s|>9 change|>14 band")
@@ -409,8 +415,9 @@ fn packets(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Ve
     show.at(Place::Beside);
     show.heading("Packets");
     show.grid(&table);
-    let full = Lengths::FULL.packets;
-    let rounds = Lengths::VARIED.map(|window| format!("{:.0} % of the window", share(window as f64, full as f64)));
+    let full = IrqSafeLengths::FULL.packets;
+    let rounds =
+        IrqSafeLengths::VARIED.map(|window| format!("{:.0} % of the window", share(window as f64, full as f64)));
     show.varied(found.varied.as_ref().map(|varied| (varied, rounds)));
     Ok(checks)
 }

@@ -8,7 +8,7 @@
 //! # What the rows say
 //!
 //! That program did one page more than it divided by, so what is compared is divided out
-//! ([`published::Row::corrected`]). What an allocation, and a free, saves is one number of the machine each, fitted to
+//! ([`published::BatchRow::corrected`]). What an allocation, and a free, saves is one number of the machine each, fitted to
 //! one row; the other rows say whether it is one number. The second machine's costs are from its own table, so its pair
 //! is predicted. aim9 and the network say what the saving, or a zone lock for each page, comes to in the time of
 //! everything else, which is restated ([`plan::RESTATED`]).
@@ -22,5 +22,5 @@ pub mod plan;
 pub mod published;
 
 pub use found::found;
-pub use plan::{Lengths, Plan};
-pub use published::Published;
+pub use plan::{IrqSafeLengths, IrqSafePlan};
+pub use published::IrqSafeTables;

@@ -7,7 +7,7 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::{Aim9, Job, Netperf, PageAlloc, PageBench01, Workload};
 use serde::Serialize;
 
-use super::published::{Published, Test};
+use super::published::{IrqSafeTables, Test};
 use crate::mechanisms;
 use crate::reproduce::plan::{self, Figures, Outcomes, Set, TABLE};
 use crate::reproduce::runs::{Change, LISTS, Run, clock};
@@ -71,7 +71,7 @@ const PACKET: [u32; 2] = [3000, 5674];
 
 /// How long runs are.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Lengths {
+pub struct IrqSafeLengths {
     /// Pages of each batch that are allocated and freed, at least.
     pub pages: u32,
     /// Window of the packets, in picoseconds.
@@ -86,7 +86,7 @@ pub struct Lengths {
 
 const MILLISECOND: Ps = 1_000_000_000;
 
-impl Lengths {
+impl IrqSafeLengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self =
         Self { pages: 100_000, packets: 20 * MILLISECOND, aim9: 20 * MILLISECOND, rounds: 15, varied: true };
@@ -99,17 +99,17 @@ impl Lengths {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct IrqSafePlan<'a> {
     /// What stands in for the machine of the batches and of aim9, which is not named, and for that of the packets.
     pub machine: &'a Spec,
     /// The machine of the pair.
     pub desktop: &'a Spec,
     /// The tables.
-    pub published: &'a Published,
+    pub published: &'a IrqSafeTables,
     /// Seed of all that is random.
     pub seed: u64,
     /// How long runs are.
-    pub lengths: Lengths,
+    pub lengths: IrqSafeLengths,
 }
 
 /// What was measured on the machine that this runs on.
@@ -121,7 +121,7 @@ pub struct Native {
     pub pairs: Vec<ProtectionPair>,
 }
 
-impl Plan<'_> {
+impl IrqSafePlan<'_> {
     /// Measures the parts and a pair on this machine.
     ///
     /// # Errors
@@ -185,13 +185,13 @@ impl Plan<'_> {
     }
 
     /// Cycles of a page's allocation and of its free, of a report of a batch.
-    pub fn cycles(&self, report: &Report) -> Option<[f64; 2]> {
+    pub fn page_cycles(&self, report: &Report) -> Option<[f64; 2]> {
         let clock = clock(self.machine);
         Some([report.figure("an allocation")?, report.figure("a free")?].map(|ns| ns * clock / 1e9))
     }
 }
 
-impl plan::Plan for Plan<'_> {
+impl plan::Plan for IrqSafePlan<'_> {
     const CHOSEN: usize = 6;
 
     fn machine(&self) -> &Spec {
@@ -210,12 +210,12 @@ impl plan::Plan for Plan<'_> {
     }
 
     /// The packets in the first two modes.
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         if !self.lengths.varied {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let packets = self.packets(Lengths::VARIED[round as usize], change)?;
-        Ok(Some(packets.into_iter().take(2).collect()))
+        let packets = self.packets(IrqSafeLengths::VARIED[round as usize], change)?;
+        Ok(packets.into_iter().take(2).collect())
     }
 
     fn figures(&self, table: &Outcomes) -> Figures {

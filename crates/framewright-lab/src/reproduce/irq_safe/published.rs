@@ -3,23 +3,20 @@
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, names_differ};
+use crate::reproduce::published::{Published, is_amount, names_differ};
 use framewright_table::figures::change_percent;
-
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/irq-safe.toml");
 
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct IrqSafeTables {
     /// What it is.
     pub title: String,
     /// Where it is from.
     pub source: String,
     /// Batches of pages.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<BatchRow>,
     /// A pair, on another machine.
     pub page_bench02: Both,
     /// Parts of a pair there.
@@ -93,7 +90,7 @@ impl Operation {
 /// A batch.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct BatchRow {
     /// What is done.
     pub operation: Operation,
     /// Pages, as the program calls it.
@@ -103,7 +100,7 @@ pub struct Row {
     pub printed: Both,
 }
 
-impl Row {
+impl BatchRow {
     /// Over as many pages as there were: one more than the program says.
     pub fn corrected(&self) -> Both {
         let batch = f64::from(self.batch);
@@ -225,36 +222,33 @@ pub struct Softirq {
     pub mbit: f64,
 }
 
-impl Published {
-    /// The tables that come with the program.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("irq-safe.toml", FILE, Self::check)
-    }
+impl Published for IrqSafeTables {
+    const FILE: &'static str = "irq-safe.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/irq-safe.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         let names: Vec<String> = self.rows.iter().map(|row| row.operation.row(row.batch)).collect();
-        names_differ(names.iter().map(String::as_str))?;
-        for (Row { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
+        names_differ(&names)?;
+        for (BatchRow { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
             ensure!(*batch != 0, "row {name}: a batch of no page");
             printed.check(&format!("row {name}"))?;
         }
         self.page_bench02.check("page_bench02")?;
         let statistics: Vec<String> = self.aim9.iter().map(|row| row.test.row(row.statistic)).collect();
-        names_differ(statistics.iter().map(String::as_str))?;
+        names_differ(&statistics)?;
         self.aim9.iter().zip(&statistics).try_for_each(|(row, name)| row.value.check(&format!("row {name}")))?;
-        names_differ(self.time_bench.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.time_bench.iter().map(|row| &row.name))?;
         for Primitive { name, cycles, ns } in &self.time_bench {
             // An empty loop takes no whole cycle.
             ensure!(*cycles >= 0.0 && cycles.is_finite(), "time_bench {name}: cycles is {cycles}");
             is_amount(&format!("time_bench {name}: ns"), *ns)?;
         }
-        names_differ(self.softirq.iter().map(|row| row.kernel.as_str()))?;
+        names_differ(self.softirq.iter().map(|row| &row.kernel))?;
         self.softirq.iter().try_for_each(|row| is_amount(&format!("kernel {}: mbit", row.kernel), row.mbit))
     }
+}
 
+impl IrqSafeTables {
     /// The first kernel that protects its lists so.
     pub fn kernel(&self, mode: &str) -> Option<&Softirq> {
         self.softirq.iter().find(|row| row.mode == mode)
@@ -274,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum() {
-        let published = Published::built_in().unwrap();
+        let published = IrqSafeTables::built_in().unwrap();
         assert_eq!((published.rows.len(), published.batches().len()), (45, 15));
         let of = |operation, batch| {
             published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap().printed
@@ -291,7 +285,7 @@ mod tests {
     #[test]
     fn a_page_more_than_it_says_is_divided_out() {
         let printed = Both { vanilla: 287.15, irqsafe: 219.0 };
-        let row = Row { operation: Operation::Alloc, batch: 1, printed };
+        let row = BatchRow { operation: Operation::Alloc, batch: 1, printed };
         assert_eq!(row.corrected(), Both { vanilla: 143.575, irqsafe: 109.5 });
     }
 
@@ -305,7 +299,7 @@ mod tests {
             (Statistic::CoeffVar, 62.15),
             (Statistic::Max, 1.82),
         ];
-        for (row, (statistic, gain)) in Published::built_in().unwrap().aim9.iter().zip(printed) {
+        for (row, (statistic, gain)) in IrqSafeTables::built_in().unwrap().aim9.iter().zip(printed) {
             assert_eq!(row.statistic, statistic);
             // The coefficients are printed with two places.
             assert!((statistic.gain_percent(row.value) - gain).abs() < 0.5, "{statistic:?}");
@@ -314,7 +308,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake::<IrqSafeTables>(from, to);
         assert_eq!(wrong("batch = 2\n", "batch = 1\n"), "row alloc 1 is there twice");
         assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
         assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");

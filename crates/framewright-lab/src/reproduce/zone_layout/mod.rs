@@ -21,4 +21,4 @@ pub mod found;
 pub mod plan;
 
 pub use found::found;
-pub use plan::{Lengths, Plan, Published};
+pub use plan::{ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable};

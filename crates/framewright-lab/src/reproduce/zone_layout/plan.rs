@@ -9,15 +9,13 @@ use framewright_sim::workload::{Aim7, Job, Passes, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::plan::{self, Figures, Outcomes, Set, TABLE};
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
+use crate::reproduce::published::{Published, is_amount, is_change, names_differ};
 use crate::reproduce::runs::{Change as Changed, LISTS, Run};
-use crate::reproduce::variation::{Round, Varying};
+use crate::reproduce::variation::{Round, Varying, passes};
 use framewright_table::figures::change_percent;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-layout";
-/// The published table.
-pub(super) const FILE: &str = include_str!("../../../../../data/published/zone-layout.toml");
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
 /// As [`CURVE`], of a first look.
@@ -28,6 +26,8 @@ pub(super) const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 pub(super) const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
 /// How many times longer runs on few CPUs are at most.
 pub(super) const LONGER: f64 = 20.0;
+/// What a pass of a run is.
+pub(super) const PASS: &str = "processes of each CPU";
 /// The row by which the machine's numbers are chosen: the change of jobs from beside to behind.
 pub(super) const REACH: &str = "beside -> separate";
 /// The set of runs with other memory of the tasks.
@@ -45,32 +45,32 @@ pub const MEMORY: [(&str, u32, u32); 4] = [
 /// The published table.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct ZoneLayoutTable {
     pub(super) title: String,
     pub(super) source: String,
     #[serde(rename = "workload")]
     _workload: String,
     /// What was measured, each before and after a change of the lock's place.
     #[serde(rename = "row")]
-    pub rows: Vec<Theirs>,
+    pub rows: Vec<LayoutRow>,
 }
 
 /// One measurement.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Theirs {
+pub struct LayoutRow {
     /// Its name.
     pub name: String,
     pub(super) from: String,
     pub(super) to: String,
     pub(super) quantity: Quantity,
     #[serde(flatten)]
-    pub(super) change: Change,
+    pub(super) change: BeforeAfter,
 }
 
 /// Something before and after the lock was moved.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Change {
+pub struct BeforeAfter {
     pub(super) before: f64,
     pub(super) after: f64,
     /// In percent.
@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// The quantity of a run on so many CPUs, for a process; none if the model has nothing of the kind.
+    /// Returns this quantity of a run, for a process; none if the model does not have it.
     fn of(self, report: &Report) -> Option<f64> {
         let jobs = report.per_second;
         match self {
@@ -123,19 +123,14 @@ pub(super) fn computing(report: &Report) -> f64 {
     report.figure(Aim7::COMPUTING).unwrap_or(f64::NAN)
 }
 
-impl Published {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// The file is wrong, which is a mistake in this project.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("zone-layout.toml", FILE, Self::check)
-    }
+impl Published for ZoneLayoutTable {
+    const FILE: &'static str = "zone-layout.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/zone-layout.toml");
 
     fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
-        for Theirs { name, from, to, change, .. } in &self.rows {
-            let Change { before, after, change_percent } = *change;
+        names_differ(self.rows.iter().map(|row| &row.name))?;
+        for LayoutRow { name, from, to, change, .. } in &self.rows {
+            let BeforeAfter { before, after, change_percent } = *change;
             for place in [from, to] {
                 let known = PLACES[..2].iter().any(|known| known.name() == place);
                 known.then_some(()).with_context(|| format!("row {name}: no kernel had the lock at {place}"))?;
@@ -161,18 +156,14 @@ pub(super) fn with_memory(workload: Aim7, (_, elsewhere, moved): (&str, u32, u32
 
 /// How long runs are, in processes of each CPU; runs on few CPUs are longer.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Lengths {
+pub struct ZoneLayoutLengths {
     /// Runs of the table and the curves.
     pub table: Passes,
     /// Runs with one of the machine's numbers, or tasks' memory, changed; none for no such runs.
     pub varied: Option<Varying>,
 }
 
-pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
-    Passes { warm_up, window }
-}
-
-impl Lengths {
+impl ZoneLayoutLengths {
     /// What a result that is to be quoted takes. Until the waiters have gathered at one zone some twenty processes of
     /// each CPU end; over as many more the change comes out within a point and a half, by three seeds.
     pub const FULL: Self = Self {
@@ -185,11 +176,11 @@ impl Lengths {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct ZoneLayoutPlan<'a> {
     /// The machine.
     pub machine: &'a Spec,
     /// The table.
-    pub published: &'a Published,
+    pub published: &'a ZoneLayoutTable,
     /// What the machine's CPUs do.
     pub workload: Aim7,
     /// Numbers of CPUs for curves; the last is the table's.
@@ -197,14 +188,14 @@ pub struct Plan<'a> {
     /// Seed of all that is random.
     pub seed: u64,
     /// How long runs are.
-    pub lengths: Lengths,
+    pub lengths: ZoneLayoutLengths,
 }
 
 /// A lock and its place.
-pub(super) type Variant = (ZoneLock, LockPlace);
+pub(super) type LockAtPlace = (ZoneLock, LockPlace);
 
 /// Each of them, by lock.
-pub(super) fn variants() -> impl Iterator<Item = Variant> {
+pub(super) fn variants() -> impl Iterator<Item = LockAtPlace> {
     LOCKS.into_iter().flat_map(|lock| PLACES.into_iter().map(move |place| (lock, place)))
 }
 
@@ -214,22 +205,22 @@ pub(super) fn variant_name(lock: &str, place: &str) -> String {
 }
 
 /// The baseline with this lock at this place.
-pub(super) fn mechanisms((zone_lock, lock_place): Variant) -> Mechanisms {
+pub(super) fn mechanisms((zone_lock, lock_place): LockAtPlace) -> Mechanisms {
     Mechanisms { zone_lock, lock_place, ..Mechanisms::BASELINE }
 }
 
-/// A variant's run on so many CPUs.
+/// Names a variant's run on `cpus` CPUs.
 pub(super) fn run_name(variant: &str, cpus: usize) -> String {
     format!("{variant} on {cpus} CPUs")
 }
 
-impl Plan<'_> {
+impl ZoneLayoutPlan<'_> {
     /// CPUs of the table.
     pub(super) fn most(&self) -> usize {
         self.cpus.last().copied().unwrap_or(1)
     }
 
-    fn run_of<'p>(&self, (lock, place): Variant, cpus: usize, (workload, length): (Aim7, Passes)) -> Run<'p> {
+    fn run_of<'p>(&self, (lock, place): LockAtPlace, cpus: usize, (workload, length): (Aim7, Passes)) -> Run<'p> {
         // So that as many processes end.
         let longer = (self.most() as f64 / cpus as f64).min(LONGER);
         let length = passes(length.warm_up * longer, length.window * longer);
@@ -246,17 +237,17 @@ impl Plan<'_> {
     }
 
     /// Before and after a change of the lock's place, as a row has it.
-    pub(super) fn change(&self, row: &Theirs, table: &Outcomes) -> Option<Change> {
+    pub(super) fn change(&self, row: &LayoutRow, table: &Outcomes) -> Option<BeforeAfter> {
         let at = |place: &str| {
             let name = run_name(&variant_name(LOCKS[0].name(), place), self.most());
             row.quantity.of(&table.iter().find(|(known, _)| *known == name)?.1.report)
         };
         let (before, after) = (at(&row.from)?, at(&row.to)?);
-        Some(Change { before, after, change_percent: change_percent(before, after) })
+        Some(BeforeAfter { before, after, change_percent: change_percent(before, after) })
     }
 }
 
-impl plan::Plan for Plan<'_> {
+impl plan::Plan for ZoneLayoutPlan<'_> {
     const CHOSEN: usize = 8;
 
     fn machine(&self) -> &Spec {
@@ -276,14 +267,14 @@ impl plan::Plan for Plan<'_> {
         ])
     }
 
-    fn varied<'p>(&self, change: Changed<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Changed<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         let pair = |varying: Varying| self.pair((self.workload, varying.of(round))).map(|run| Run { change, ..run });
-        Ok(self.lengths.varied.map(|varying| pair(varying).to_vec()))
+        Ok(self.lengths.varied.into_iter().flat_map(pair).collect())
     }
 
     /// The change of each row.
     fn figures(&self, table: &Outcomes) -> Figures {
-        let of = |row: &Theirs| Some((row.name.clone(), self.change(row, table)?.change_percent));
+        let of = |row: &LayoutRow| Some((row.name.clone(), self.change(row, table)?.change_percent));
         self.published.rows.iter().filter_map(of).collect()
     }
 
@@ -300,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_table_is_read() {
-        let table = Published::built_in().unwrap();
+        let table = ZoneLayoutTable::built_in().unwrap();
         let jobs = table.rows.iter().filter(|row| row.quantity == Quantity::Jobs);
         let jobs: Vec<f64> = jobs.map(|row| row.change.change_percent).collect();
         assert_eq!((table.rows.len(), jobs), (11, vec![-46.2, 94.3]));
@@ -309,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake::<ZoneLayoutTable>(from, to);
         assert_eq!(
             wrong("change_percent = -46.2", "change_percent = 46.2"),
             "row separate -> beside: change_percent is 46.2, its numbers say -46.2"

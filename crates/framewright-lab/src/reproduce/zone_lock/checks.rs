@@ -1,7 +1,7 @@
 //! What has to hold before one may say that the table was reproduced, and what our own kernel has to reach.
 
 use super::plan::OURS;
-use super::table::{CHANGE, Figures, Ours, Row, SHARE, find};
+use super::table::{CHANGE, KernelComparison, KernelFigures, Ours, SHARE, find};
 use crate::reproduce::check::{self, Check, Standing, points, seen};
 use crate::reproduce::fitted::{self, Fitted};
 use framewright_table::figures::{duration, grouped, percent};
@@ -25,7 +25,7 @@ const TIDIEST: &str = "patch7";
 const HOLD: f64 = 10_000.0;
 
 /// All checks, of the table and then of our kernel.
-pub(super) fn checks(rows: &[Row<'_>], fitted: &[Fitted]) -> Vec<Check> {
+pub(super) fn checks(rows: &[KernelComparison<'_>], fitted: &[Fitted]) -> Vec<Check> {
     let table = [
         order(rows),
         fitted::at_most(FITTED, "at most two numbers fitted, each to one row", fitted),
@@ -37,28 +37,29 @@ pub(super) fn checks(rows: &[Row<'_>], fitted: &[Fitted]) -> Vec<Check> {
 }
 
 /// Rows that were published and cannot be run.
-fn missing(rows: &[Row<'_>]) -> Option<String> {
+fn missing(rows: &[KernelComparison<'_>]) -> Option<String> {
     let absent = rows.iter().filter(|row| row.theirs.is_some() && row.ours.is_none());
     let names: Vec<&str> = absent.map(|row| row.name).collect();
     (!names.is_empty()).then(|| format!("not built yet: {}", names.join(", ")))
 }
 
-fn order(rows: &[Row<'_>]) -> Check {
+fn order(rows: &[KernelComparison<'_>]) -> Check {
     let name = "rank order as published";
     if let Some(missing) = missing(rows) {
         return Check::unseen(name, missing);
     }
-    let of = |row: &Row<'_>| row.both().map(|(theirs, ours)| [theirs.performance, ours.figures.performance]);
+    let of =
+        |row: &KernelComparison<'_>| row.both().map(|(theirs, ours)| [theirs.performance, ours.figures.performance]);
     let speeds: Vec<_> = rows.iter().filter_map(|row| Some((row.name, of(row)?))).collect();
     check::order(name, TIE, &speeds)
 }
 
-fn changes(rows: &[Row<'_>]) -> Check {
+fn changes(rows: &[KernelComparison<'_>]) -> Check {
     let name = format!("rows not fitted within {CHANGE} points of the published change");
     if let Some(missing) = missing(rows) {
         return Check::unseen(&name, missing);
     }
-    let of = |row: &Row<'_>| {
+    let of = |row: &KernelComparison<'_>| {
         let (theirs, ours) = row.both()?;
         let by = ours.figures.change_percent? - theirs.change_percent?;
         row.change().map(|standing| (standing, format!("{} {}", row.name, points(by))))
@@ -66,12 +67,15 @@ fn changes(rows: &[Row<'_>]) -> Check {
     seen(&name, rows.iter().filter_map(of))
 }
 
-fn shares(rows: &[Row<'_>]) -> Check {
+fn shares(rows: &[KernelComparison<'_>]) -> Check {
     let name = format!("time waiting for locks within {SHARE} points, or the band holds it");
     if let Some(missing) = missing(rows) {
         return Check::unseen(&name, missing);
     }
-    let of = |row: &Row<'_>, what: &str, standing: Option<Standing>, value: fn(&Figures) -> Option<f64>| {
+    let of = |row: &KernelComparison<'_>,
+              what: &str,
+              standing: Option<Standing>,
+              value: fn(&KernelFigures) -> Option<f64>| {
         let (theirs, ours) = row.both()?;
         let by = value(&ours.figures)? - value(theirs)?;
         let band = if standing? == Standing::InBand { " (in band)" } else { "" };
@@ -84,7 +88,7 @@ fn shares(rows: &[Row<'_>]) -> Check {
     seen(&name, all.flatten())
 }
 
-fn fragmentation(rows: &[Row<'_>]) -> Check {
+fn fragmentation(rows: &[KernelComparison<'_>]) -> Check {
     let name = "patch7 and patch9 leave half as much unusable at order 5 as patch8 and no_merge, or less";
     let index = |name: &str| find(rows, name).map(|ours| ours.unusable);
     let [tidy, untidy] = [TIDY, UNTIDY].map(|names| names.into_iter().map(index).collect::<Option<Vec<f64>>>());
@@ -98,7 +102,7 @@ fn fragmentation(rows: &[Row<'_>]) -> Check {
 }
 
 /// What our kernel has to reach.
-fn of_ours(rows: &[Row<'_>]) -> Vec<Check> {
+fn of_ours(rows: &[KernelComparison<'_>]) -> Vec<Check> {
     let names = [
         format!("{OURS}: {} % of {} or more", CEILING.1, CEILING.0),
         format!("{OURS}: waits for the zone lock for {WAITING} % of the time at most"),

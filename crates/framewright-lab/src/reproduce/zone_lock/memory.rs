@@ -4,19 +4,19 @@ use std::iter::once;
 
 use framewright_sim::workload::aftermath::FreeBlocks;
 
-use super::plan::Plan;
+use super::plan::ZoneLockPlan;
 use super::published::ORDERS;
-use super::table::{KERNEL, Row, index, total};
+use super::table::{KERNEL, KernelComparison, index, total};
 use crate::html::plot::{Axis, Over, Plot, Series};
-use crate::reproduce::found::Found;
-use crate::reproduce::show::{Cell, Grid, cell, either};
+use crate::reproduce::found::Reproduction;
+use crate::reproduce::show::{Grid, GridCell, cell, either};
 use framewright_table::figures::{count, percent, share};
 
 /// Groups of orders that buddyinfo is shown in: name and first order of each.
 const GROUPS: [(&str, usize); 4] = [("0", 0), ("1-4", 1), ("5-8", 5), ("9-10", 9)];
 
 /// The free blocks of each kernel, theirs and ours.
-pub(super) fn memory(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
+pub(super) fn memory(plan: &ZoneLockPlan<'_>, rows: &[KernelComparison<'_>], found: &mut Reproduction) {
     let names = GROUPS.map(|(name, _)| name);
     let columns: String = names.map(|name| format!("|>7 {name}")).concat();
     let columns = format!("<24 kernel|<7{columns}|>10 on lists|>15 unusable at 5|>9 drained|>7 pairs");
@@ -26,7 +26,7 @@ pub(super) fn memory(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
     let mut table = Grid::new(&columns)
         .above("Free memory left in both zones Normal, percent by order of its blocks")
         .page("Free memory by order", caption, &heads);
-    let mut line = |name: Cell, whose: &str, blocks: &[u64; ORDERS], rest: [Cell; 4]| {
+    let mut line = |name: GridCell, whose: &str, blocks: &[u64; ORDERS], rest: [GridCell; 4]| {
         let groups = groups(blocks).map(|group| cell(percent(group)));
         table.row([name, cell(whose).with("class=\"name\"")].into_iter().chain(groups).chain(rest).collect());
     };
@@ -57,7 +57,7 @@ pub(super) fn memory(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
     show.note(words, 2);
 }
 
-fn thousandths(index: f64) -> Cell {
+fn thousandths(index: f64) -> GridCell {
     cell(format!("{index:.3}"))
 }
 
@@ -78,7 +78,7 @@ fn kept(zones: &[FreeBlocks]) -> f64 {
 }
 
 /// Free blocks by order, theirs and ours, of a kernel of which theirs were published.
-fn plot(row: &Row<'_>) -> Option<Plot> {
+fn plot(row: &KernelComparison<'_>) -> Option<Plot> {
     let points = |blocks: &[u64]| (0..).map(f64::from).zip(blocks.iter().map(|&blocks| blocks as f64)).collect();
     let series = |name: &str, blocks: &[u64]| Series { name: name.to_owned(), points: points(blocks) };
     let theirs = series("theirs", &row.theirs.and(row.blocks)?);

@@ -7,27 +7,27 @@
 //!
 //! # What is not as it was
 //!
-//! Memory is a fraction of the published ([`Scale`]): processes are smaller, and the free memory of a node by as much,
+//! Memory is a fraction of the published ([`MemoryScale`]): processes are smaller, and the free memory of a node by as much,
 //! so that the share of it that is ever used stays the same. A run goes through a few passes, in each of which every
 //! process maps and unmaps its memory once on average, instead of three minutes; the first passes are not measured.
 //! Everything else of a kernel is in `page_fault.rs` of the simulator.
 //!
 //! - [`mod@found`]: what came of it: its tables in their order, and the figures to look at first;
 //! - `checks`: what has to hold of the table, and of our kernel;
-//! - `table`: the table, its reasons, its curves and its shares of time;
 //! - `memory`: what kernels left of memory;
 //! - `others`: pages on LRU lists, and other workloads under every preset;
+//! - `table`: the table, its reasons, its curves and its shares of time;
 //! - [`plan`]: what is run;
 //! - [`published`]: the table.
 
 pub mod found;
 mod checks;
-mod table;
 mod memory;
 mod others;
+mod table;
 pub mod plan;
 pub mod published;
 
 pub use found::found;
-pub use plan::{Kernel, Lengths, Other, Plan, Scale};
-pub use published::Published;
+pub use plan::{KernelPreset, MemoryScale, Other, ZoneLockLengths, ZoneLockPlan};
+pub use published::ZoneLockTable;

@@ -15,11 +15,11 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::{LruLists, PageFaultMix};
 use serde::Serialize;
 
-use super::plan::{Kernel, Load, OURS, Other, Plan, STEADY};
+use super::plan::{KernelPreset, Load, OURS, Other, STEADY, ZoneLockPlan};
 use super::published::LruRow;
 use super::table::{KERNEL, dash};
 use crate::reproduce::check::Check;
-use crate::reproduce::found::{Found, object};
+use crate::reproduce::found::{Reproduction, object};
 use crate::reproduce::plan::Runs;
 use crate::reproduce::show::{Grid, cell, definitions, either, escaped, on_page};
 use crate::reproduce::why::{self, LRU, ZONE, hold_p999, waiting};
@@ -30,7 +30,7 @@ const PART: f64 = 98.0;
 
 /// The kernels with pages on LRU lists, and ours with lists that many CPUs change at once, by the same `smp_list` as
 /// free lists.
-pub(super) fn with_lru(plan: &Plan<'_>, runs: &Runs, found: &mut Found) {
+pub(super) fn with_lru(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reproduction) {
     let heads = "Kernel|Change:theirs;ours|Waiting for the zone lock:theirs;ours|Waiting for LRU locks:theirs;ours";
     let caption = "With pages on LRU lists <span class=\"quiet\">percent; the kernels were others than those of the table. Smp: lists \
                    that many CPUs change at once</span>";
@@ -122,7 +122,7 @@ impl Parts {
         ]
     }
 
-    fn total(&self) -> f64 {
+    fn pages(&self) -> f64 {
         self.small_performance + self.huge_performance
     }
 
@@ -132,8 +132,12 @@ impl Parts {
 }
 
 /// Presets with their runs of a workload.
-fn reports<'r>(plan: &'r Plan<'_>, runs: &'r Runs, other: Other) -> Vec<(&'r Kernel, Option<&'r Report>)> {
-    let report = |kernel: &Kernel| Some(&plan.outcome(runs, &kernel.name, Load::Other(other))?.report);
+fn reports<'r>(
+    plan: &'r ZoneLockPlan<'_>,
+    runs: &'r Runs,
+    other: Other,
+) -> Vec<(&'r KernelPreset, Option<&'r Report>)> {
+    let report = |kernel: &KernelPreset| Some(&plan.outcome(runs, &kernel.name, Load::Other(other))?.report);
     plan.presets.iter().map(|kernel| (kernel, report(kernel))).collect()
 }
 
@@ -174,7 +178,7 @@ fn mix_table(first: &str) -> Grid {
 }
 
 /// Small and huge pages at once, under every preset; whether neither part pays for the other under ours.
-pub(super) fn mix(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Check> {
+pub(super) fn mix(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Check> {
     let (theirs, all) = (&plan.published.mix, reports(plan, runs, Other::Mix));
     let first = theirs.first().and_then(|first| all.iter().find(|(kernel, _)| kernel.name == first.name)?.1);
     let first = first.map(halves);
@@ -243,7 +247,7 @@ fn both_parts(parts: &[(&str, Parts)], is_steady: bool) -> Vec<Check> {
         return names.iter().map(|name| Check::unseen(name, "not run")).collect();
     };
     let [small, huge] = [ours.small_percent, ours.huge_percent].map(|part| part.unwrap_or(0.0));
-    let together = share(ours.total(), first.total());
+    let together = share(ours.pages(), first.pages());
     let check = |name: &str, holds, detail: String| match is_steady {
         true => Check::seen(name, holds, detail),
         false => Check::unseen(name, format!("{detail} (too short a run to say, it takes {STEADY} passes)")),
@@ -301,7 +305,7 @@ fn most(title: &str, both: Option<(&Report, &Report, &str)>) -> Check {
 }
 
 /// The other workloads, under every preset; whether no preset does more than ours.
-pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Check> {
+pub(super) fn elsewhere(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Check> {
     let workload = |other: Other| other.workload(&plan.lengths);
     let all = Other::ALL[1..].iter().filter(|_| !plan.presets.is_empty());
     let all: Vec<(Other, String)> = all.map(|&other| (other, workload(other).unit().to_owned())).collect();
@@ -310,7 +314,7 @@ pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<
     for (other, unit) in &all {
         let (title, workload) = (other.title(), workload(*other).to_string());
         let rows = reports(plan, runs, *other).into_iter().filter_map(|(kernel, report)| Some((kernel, report?)));
-        let rows: Vec<(&Kernel, &Report, String)> =
+        let rows: Vec<(&KernelPreset, &Report, String)> =
             rows.map(|(kernel, report)| (kernel, report, why::sentence(report))).collect();
         let ours = rows.iter().find(|(kernel, ..)| kernel.name == OURS);
         let of_ours = |report: &Report| ours.map(|(_, ours, _)| share(report.per_second, ours.per_second));

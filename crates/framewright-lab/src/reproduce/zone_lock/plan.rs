@@ -8,10 +8,10 @@ use framewright_sim::workload::{
 };
 use serde::Serialize;
 
-use super::published::Published;
+use super::published::ZoneLockTable;
 use crate::reproduce::plan::{self, Figures, Outcomes, Runs, Set, TABLE};
 use crate::reproduce::runs::{Change, Run};
-use crate::reproduce::variation::{Round, Varying};
+use crate::reproduce::variation::{Round, Varying, passes};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
 use framewright_table::figures::change_percent;
 
@@ -34,16 +34,16 @@ pub const FEW: [usize; 2] = [1, 28];
 
 /// A kernel, and the preset that models it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Kernel {
+pub struct KernelPreset {
     /// Name of the row and of the preset.
     pub name: String,
     /// Its mechanisms; none as long as there is no preset of this name.
     pub mechanisms: Option<Mechanisms>,
 }
 
-impl Kernel {
+impl KernelPreset {
     /// The kernels of a published table, and ours.
-    pub fn all(published: &Published) -> Vec<Self> {
+    pub fn all(published: &ZoneLockTable) -> Vec<Self> {
         let names = published.rows.iter().map(|row| row.name.as_str()).chain([OURS]);
         names.map(Self::named).collect()
     }
@@ -51,7 +51,7 @@ impl Kernel {
     /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it
     /// looks when a list is empty, as all that is allocated here is of one mobility, or in what it counts where, or in
     /// what interrupts may do: those are the questions of `numa-stats` and `irq-safe`.
-    pub fn presets(published: &Published) -> Vec<Self> {
+    pub fn presets(published: &ZoneLockTable) -> Vec<Self> {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
             let like_other = Mechanisms {
                 fallback: other.fallback,
@@ -95,7 +95,7 @@ impl Kernel {
 
 /// How much memory there is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
-pub struct Scale {
+pub struct MemoryScale {
     /// How many times as large the published memory is.
     pub fraction: u64,
     /// Pages of a process.
@@ -108,9 +108,9 @@ pub struct Scale {
     pub pcp_high: u32,
 }
 
-impl Scale {
+impl MemoryScale {
     /// The usual fraction of a published table's.
-    pub fn of(published: &Published) -> Self {
+    pub fn of(published: &ZoneLockTable) -> Self {
         Self {
             fraction: FRACTION,
             process_pages: (published.process_mib * FRAMES_OF_MIB / FRACTION) as u32,
@@ -123,7 +123,7 @@ impl Scale {
 
 /// How long runs are, in passes of all processes.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Lengths {
+pub struct ZoneLockLengths {
     /// Runs of the table.
     pub table: Passes,
     /// Page faults of both sizes: which half has how much of the memory's bandwidth swings for some passes.
@@ -138,11 +138,7 @@ pub struct Lengths {
 /// the long run, by two seeds.
 pub(super) const STEADY: f64 = 10.0;
 
-const fn passes(warm_up: f64, window: f64) -> Passes {
-    Passes { warm_up, window }
-}
-
-impl Lengths {
+impl ZoneLockLengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self = Self {
         table: passes(2.0, 1.0),
@@ -156,17 +152,17 @@ impl Lengths {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct ZoneLockPlan<'a> {
     /// The machine.
     pub machine: &'a Spec,
     /// The table.
-    pub published: &'a Published,
+    pub published: &'a ZoneLockTable,
     /// Kernels, the one that others are compared with first.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<KernelPreset>,
     /// Of them, by name, those that are also run with pages on LRU lists.
     pub with_lru: Vec<String>,
     /// Presets that are compared under other workloads; none for no such runs.
-    pub presets: Vec<Kernel>,
+    pub presets: Vec<KernelPreset>,
     /// CPUs, each with a process.
     pub cpus: usize,
     /// Numbers of CPUs for curves; none for no curves.
@@ -174,9 +170,9 @@ pub struct Plan<'a> {
     /// Seed of all that is random.
     pub seed: u64,
     /// How much memory there is.
-    pub scale: Scale,
+    pub scale: MemoryScale,
     /// How long runs are.
-    pub lengths: Lengths,
+    pub lengths: ZoneLockLengths,
 }
 
 /// A workload besides the table's.
@@ -197,7 +193,7 @@ impl Other {
     pub const ALL: [Other; 4] = [Other::Mix, Other::Pipe, Other::FarPipe, Other::ParallelFree];
 
     /// The workload as the simulator has it.
-    pub fn workload(self, lengths: &Lengths) -> Workload {
+    pub fn workload(self, lengths: &ZoneLockLengths) -> Workload {
         let pipe = |far| Workload::ProducerConsumer(ProducerConsumer { far, ..ProducerConsumer::default() });
         match self {
             Other::Mix => Workload::PageFaultMix(PageFaultMix::default()),
@@ -236,7 +232,7 @@ const ROUNDS: Passes = passes(0.2, 0.3);
 
 /// Figures of a kernel, by which its bands are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
+pub enum BandedFigure {
     /// The change against the first kernel.
     Change,
     /// Percent of CPU time spent waiting for the zone lock.
@@ -245,14 +241,14 @@ pub enum Figure {
     ListAdd,
 }
 
-impl Figure {
+impl BandedFigure {
     /// A kernel's figure among those of all.
     pub fn of(self, kernel: &str) -> String {
         format!("{kernel}: {self:?}")
     }
 }
 
-impl Plan<'_> {
+impl ZoneLockPlan<'_> {
     /// A kernel's run, by which it is known.
     fn name(kernel: &str, cpus: usize, load: Load) -> String {
         let load = match load {
@@ -285,7 +281,7 @@ impl Plan<'_> {
     }
 
     /// The run of a kernel, with the machine as it is; none if there is no preset of its name.
-    fn run_of<'p>(&self, kernel: &Kernel, cpus: usize, load: Load) -> Option<Run<'p>> {
+    fn run_of<'p>(&self, kernel: &KernelPreset, cpus: usize, load: Load) -> Option<Run<'p>> {
         let passes = match load {
             Load::Other(Other::Mix) => Some(self.lengths.mix),
             Load::Other(_) => None,
@@ -309,7 +305,7 @@ fn weight(Passes { warm_up, window }: Passes, cpus: usize) -> u64 {
     ((warm_up + window) * cpus as f64 * 1000.0) as u64
 }
 
-impl plan::Plan for Plan<'_> {
+impl plan::Plan for ZoneLockPlan<'_> {
     const CHOSEN: usize = 8;
 
     fn machine(&self) -> &Spec {
@@ -341,28 +337,29 @@ impl plan::Plan for Plan<'_> {
         Ok(sets)
     }
 
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
-        let Some(varying) = self.lengths.varied else { return Ok(None) };
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
+        let Some(varying) = self.lengths.varied else { return Ok(Vec::new()) };
         let passes = varying.of(round);
         let all = self.kernels.iter().filter_map(|kernel| self.run_of(kernel, self.cpus, Load::Faults));
         let all = all.map(|mut run| {
             run.job.passes = Some(passes);
             Run { change, weight: weight(passes, self.cpus), ..run }
         });
-        Ok(Some(all.collect()))
+        Ok(all.collect())
     }
 
     fn figures(&self, table: &Outcomes) -> Figures {
-        let report = |kernel: &Kernel| {
+        let report = |kernel: &KernelPreset| {
             let name = Self::name(&kernel.name, self.cpus, Load::Faults);
             table.iter().find(|(known, _)| *known == name).map(|(_, outcome)| &outcome.report)
         };
         let first = self.kernels.first().and_then(report).map(|report| report.per_second);
         let mut figures = Figures::new();
         for (kernel, report) in self.kernels.iter().filter_map(|kernel| Some((&kernel.name, report(kernel)?))) {
-            figures.extend(first.map(|first| (Figure::Change.of(kernel), change_percent(first, report.per_second))));
-            figures.insert(Figure::ZoneLock.of(kernel), waiting(report, ZONE));
-            figures.insert(Figure::ListAdd.of(kernel), inside(report, FREE_LIST));
+            figures
+                .extend(first.map(|first| (BandedFigure::Change.of(kernel), change_percent(first, report.per_second))));
+            figures.insert(BandedFigure::ZoneLock.of(kernel), waiting(report, ZONE));
+            figures.insert(BandedFigure::ListAdd.of(kernel), inside(report, FREE_LIST));
         }
         figures
     }

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
+use crate::reproduce::published::{Published, is_amount, is_change, names_differ};
 
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
 /// Orders of blocks, 0 to 10.
 pub const ORDERS: usize = 11;
 
-/// See the module's description.
+/// The published figures of the zone lock.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct ZoneLockTable {
     /// What it is.
     pub title: String,
     /// Where it was published.
@@ -32,7 +30,7 @@ pub struct Published {
     pub seconds: u64,
     /// Kernels, the first of them the one that others are compared with.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<ZoneLockRow>,
     /// Kernels with pages on LRU lists.
     pub lru: Vec<LruRow>,
     /// Small and huge pages at once.
@@ -44,7 +42,7 @@ pub struct Published {
 /// A kernel.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct ZoneLockRow {
     /// Name of the kernel, and of the preset that models it.
     pub name: String,
     /// Faults per second.
@@ -61,7 +59,7 @@ pub struct Row {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct LruRow {
-    /// As in [`Row`].
+    /// As in [`ZoneLockRow`].
     pub name: String,
     /// Against the first row.
     pub change_percent: f64,
@@ -75,7 +73,7 @@ pub struct LruRow {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct MixRow {
-    /// As in [`Row`].
+    /// As in [`ZoneLockRow`].
     pub name: String,
     /// Pages of 4 KiB per second of those with small pages.
     pub small: f64,
@@ -83,19 +81,14 @@ pub struct MixRow {
     pub huge: f64,
 }
 
-impl Published {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// The file is wrong, which is a mistake in this project.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("zone-lock.toml", FILE, Self::check)
-    }
+impl Published for ZoneLockTable {
+    const FILE: &'static str = "zone-lock.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/zone-lock.toml");
 
     fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.rows.iter().map(|row| &row.name))?;
         let first = self.rows.first().map_or(f64::NAN, |first| first.performance);
-        for Row { name, performance, change_percent, .. } in &self.rows {
+        for ZoneLockRow { name, performance, change_percent, .. } in &self.rows {
             is_amount(&format!("row {name}: performance"), *performance)?;
             is_change(name, *change_percent, (first, *performance))?;
         }
@@ -110,9 +103,11 @@ impl Published {
             None => Ok(()),
         }
     }
+}
 
+impl ZoneLockTable {
     /// The row of a kernel.
-    pub fn row(&self, name: &str) -> Option<&Row> {
+    pub fn row(&self, name: &str) -> Option<&ZoneLockRow> {
         self.rows.iter().find(|row| row.name == name)
     }
 
@@ -136,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_table_is_read() {
-        let table = Published::built_in().unwrap();
+        let table = ZoneLockTable::built_in().unwrap();
         let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["patch1", "patch7", "patch8", "patch9", "no_merge", "no_merge+cluster_alloc"]);
         assert_eq!(table.row("patch7").unwrap().smp_list_add_percent, Some(34.66));
@@ -151,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let wrong = |from, to| mistake::<ZoneLockTable>(from, to);
         assert_eq!(wrong("name = \"patch8\"", "name = \"patch7\""), "row patch7 is there twice");
         assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
         assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its numbers say -73.3");

@@ -5,21 +5,21 @@ use std::iter::once;
 use framewright::Order;
 use framewright::report::unusable_index;
 use framewright_sim::report::Report;
+use framewright_sim::workload::Outcome;
 use framewright_sim::workload::aftermath::FreeBlocks;
-use framewright_sim::workload::{Outcome, Passes};
 use serde::Serialize;
 
-use super::plan::{Figure, Kernel, Load, Plan};
+use super::plan::{BandedFigure, KernelPreset, Load, ZoneLockPlan};
 use super::published::ORDERS;
 use crate::html::plot::{Axis, Plot, Series};
 use crate::reproduce::check::Standing;
 use crate::reproduce::fitted::{Fitted, is_row};
-use crate::reproduce::found::{Found, Object, object};
+use crate::reproduce::found::{Object, Reproduction, object};
 use crate::reproduce::plan::Runs;
-use crate::reproduce::show::{Cell, Grid, Place, Show, band, cell, cpus, either, named, on_page};
-use crate::reproduce::variation::{Band, Varying};
+use crate::reproduce::show::{Grid, GridCell, Place, Show, band, cell, either, named, on_page};
+use crate::reproduce::variation::Band;
 use crate::reproduce::why::hold_p999;
-use framewright_table::figures::{duration, grouped, percent};
+use framewright_table::figures::{counted, duration, grouped, percent};
 
 /// Points by which a change against the first row may be off.
 pub(super) const CHANGE: f64 = 10.0;
@@ -31,11 +31,11 @@ pub(super) const KERNEL: usize = 24;
 const ORDER: Order = Order(5);
 
 /// A kernel, theirs and ours.
-pub(super) struct Row<'a> {
+pub(super) struct KernelComparison<'a> {
     pub(super) name: &'a str,
     fitted: bool,
     /// None if nothing was published.
-    pub(super) theirs: Option<Figures>,
+    pub(super) theirs: Option<KernelFigures>,
     /// Theirs of what was left, where that was published.
     pub(super) blocks: Option<[u64; ORDERS]>,
     /// None if there is no such preset.
@@ -44,7 +44,7 @@ pub(super) struct Row<'a> {
 
 /// What was measured of a kernel, by them or by us.
 #[derive(Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct KernelFigures {
     /// Faults per second.
     pub(super) performance: f64,
     /// Against the first row; none if that has not been run.
@@ -56,9 +56,9 @@ pub(super) struct Figures {
 
 /// Ours.
 pub(super) struct Ours<'a> {
-    pub(super) figures: Figures,
+    pub(super) figures: KernelFigures,
     mechanisms: String,
-    bands: Option<Bands>,
+    bands: Option<KernelBands>,
     /// 999 of 1000 times the zone lock was held no longer, in nanoseconds.
     pub(super) held: f64,
     /// Free blocks by order that were left, by zone.
@@ -73,14 +73,14 @@ pub(super) struct Ours<'a> {
 
 /// The least and the most that figures become with each number of the machine a tenth smaller and larger.
 #[derive(Clone, Copy, Serialize)]
-struct Bands {
+struct KernelBands {
     change_percent: Band,
     zone_lock_contention_percent: Band,
     smp_list_add_percent: Band,
 }
 
-impl Row<'_> {
-    pub(super) fn both(&self) -> Option<(&Figures, &Ours<'_>)> {
+impl KernelComparison<'_> {
+    pub(super) fn both(&self) -> Option<(&KernelFigures, &Ours<'_>)> {
         Some((self.theirs.as_ref()?, self.ours.as_ref()?))
     }
 
@@ -99,7 +99,7 @@ impl Row<'_> {
         Some(Standing::of(theirs, ours, SHARE, band))
     }
 
-    /// As [`Row::contention`], of concurrent list operations, where that was published.
+    /// As [`KernelComparison::contention`], of concurrent list operations, where that was published.
     pub(super) fn list_add(&self) -> Option<Standing> {
         let (theirs, ours) = self.both()?;
         let band = ours.bands.map(|bands| bands.smp_list_add_percent);
@@ -108,7 +108,7 @@ impl Row<'_> {
 
     fn json(&self, why: Option<String>) -> Object {
         let of =
-            |Figures { performance, change_percent, zone_lock_contention_percent, smp_list_add_percent }: Figures| {
+            |KernelFigures { performance, change_percent, zone_lock_contention_percent, smp_list_add_percent }: KernelFigures| {
                 object! {
                     "performance": performance, "change_percent": change_percent,
                     "zone_lock_contention_percent": zone_lock_contention_percent, "smp_list_add_percent": smp_list_add_percent,
@@ -136,7 +136,7 @@ impl Row<'_> {
 }
 
 /// Ours of a kernel; none if there is no such preset.
-pub(super) fn find<'r>(rows: &'r [Row<'r>], name: &str) -> Option<&'r Ours<'r>> {
+pub(super) fn find<'r>(rows: &'r [KernelComparison<'r>], name: &str) -> Option<&'r Ours<'r>> {
     rows.iter().find(|row| row.name == name)?.ours.as_ref()
 }
 
@@ -154,40 +154,40 @@ pub(super) fn total(zones: &[FreeBlocks]) -> [u64; ORDERS] {
 }
 
 /// All kernels of the plan.
-pub(super) fn rows<'a>(plan: &'a Plan<'_>, runs: &'a Runs, fitted: &[Fitted]) -> Vec<Row<'a>> {
-    let row = |kernel: &'a Kernel| {
+pub(super) fn rows<'a>(plan: &'a ZoneLockPlan<'_>, runs: &'a Runs, fitted: &[Fitted]) -> Vec<KernelComparison<'a>> {
+    let row = |kernel: &'a KernelPreset| {
         let name = &kernel.name;
-        let theirs = plan.published.row(name).map(|row| Figures {
+        let theirs = plan.published.row(name).map(|row| KernelFigures {
             performance: row.performance,
             change_percent: Some(row.change_percent),
             zone_lock_contention_percent: row.zone_lock_contention_percent,
             smp_list_add_percent: row.smp_list_add_percent,
         });
         let ours = plan.outcome(runs, name, Load::Faults).map(|outcome| ours(outcome, kernel, runs));
-        Row { name, fitted: is_row(fitted, name), theirs, blocks: plan.published.free_blocks(name), ours }
+        KernelComparison { name, fitted: is_row(fitted, name), theirs, blocks: plan.published.free_blocks(name), ours }
     };
     plan.kernels.iter().map(row).collect()
 }
 
-fn ours<'a>(outcome: &'a Outcome, kernel: &Kernel, runs: &Runs) -> Ours<'a> {
+fn ours<'a>(outcome: &'a Outcome, kernel: &KernelPreset, runs: &Runs) -> Ours<'a> {
     let report = &outcome.report;
-    let figure = |figure: Figure| runs.figures.get(&figure.of(&kernel.name)).copied();
-    let band = |figure: Figure| runs.band(&figure.of(&kernel.name));
+    let figure = |figure: BandedFigure| runs.figures.get(&figure.of(&kernel.name)).copied();
+    let band = |figure: BandedFigure| runs.band(&figure.of(&kernel.name));
     let bands = || {
-        Some(Bands {
-            change_percent: band(Figure::Change)?,
-            zone_lock_contention_percent: band(Figure::ZoneLock)?.of_a_share(),
-            smp_list_add_percent: band(Figure::ListAdd)?.of_a_share(),
+        Some(KernelBands {
+            change_percent: band(BandedFigure::Change)?,
+            zone_lock_contention_percent: band(BandedFigure::ZoneLock)?.of_a_share(),
+            smp_list_add_percent: band(BandedFigure::ListAdd)?.of_a_share(),
         })
     };
     let aftermath = outcome.aftermath.as_ref();
     let left = aftermath.map_or(Vec::new(), |aftermath| aftermath.left.clone());
     Ours {
-        figures: Figures {
+        figures: KernelFigures {
             performance: report.per_second,
-            change_percent: figure(Figure::Change),
-            zone_lock_contention_percent: figure(Figure::ZoneLock).unwrap_or(f64::NAN),
-            smp_list_add_percent: figure(Figure::ListAdd),
+            change_percent: figure(BandedFigure::Change),
+            zone_lock_contention_percent: figure(BandedFigure::ZoneLock).unwrap_or(f64::NAN),
+            smp_list_add_percent: figure(BandedFigure::ListAdd),
         },
         mechanisms: kernel.switches(),
         bands: bands(),
@@ -200,18 +200,13 @@ fn ours<'a>(outcome: &'a Outcome, kernel: &Kernel, runs: &Runs) -> Ours<'a> {
     }
 }
 
-/// How long runs are, in words.
-pub(super) fn passes(Passes { warm_up, window }: Passes) -> String {
-    format!("{window} passes measured, {warm_up} before")
-}
-
 /// A figure, or a dash.
-pub(super) fn dash(figure: Option<impl std::fmt::Display>) -> Cell {
+pub(super) fn dash(figure: Option<impl std::fmt::Display>) -> GridCell {
     figure.map_or_else(|| either("-", "–"), cell)
 }
 
 /// The table.
-pub(super) fn table(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
+pub(super) fn table(plan: &ZoneLockPlan<'_>, rows: &[KernelComparison<'_>], found: &mut Reproduction) {
     let columns = "<24 kernel|>12 theirs|>12 ours|>8 theirs|>8 ours |>12 band|>8 theirs|>7 ours |>9 band";
     let heads = "Kernel|Faults per second:theirs;ours|Change, %:theirs;ours;band|\
                  Waiting for the zone lock, % of CPU time:theirs;ours;band|Held, p99.9";
@@ -223,14 +218,14 @@ pub(super) fn table(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
         .page("The table", "The table", heads);
     let mut json = Vec::new();
     for (number, row) in rows.iter().enumerate() {
-        let theirs = |of: fn(&Figures) -> Option<String>| dash(row.theirs.as_ref().and_then(of));
-        let changed = |figures: &Figures| figures.change_percent.map(|change| format!("{change:+.1}"));
-        let waits = |figures: &Figures| Some(percent(figures.zone_lock_contention_percent));
+        let theirs = |of: fn(&KernelFigures) -> Option<String>| dash(row.theirs.as_ref().and_then(of));
+        let changed = |figures: &KernelFigures| figures.change_percent.map(|change| format!("{change:+.1}"));
+        let waits = |figures: &KernelFigures| Some(percent(figures.zone_lock_contention_percent));
         let (name, rate) = (named(row.name, row.fitted).cut(KERNEL), theirs(|of| Some(grouped(of.performance))));
         let Some(ours) = &row.ours else {
             table.line(format!("{:KERNEL$}{:>12}  not built yet", name.as_text(), rate.as_text()));
             let rest = on_page("not built yet").with("colspan=\"8\" class=\"name quiet\"");
-            table.row([name, rate, rest].map(Cell::page_alone).to_vec());
+            table.row([name, rate, rest].map(GridCell::page_alone).to_vec());
             json.push(row.json(None));
             continue;
         };
@@ -262,11 +257,11 @@ pub(super) fn table(plan: &Plan<'_>, rows: &[Row<'_>], found: &mut Found) {
         .show
         .line(format!("! off by more than {CHANGE} points (change) or {SHARE} (waiting); ~ the band holds theirs"));
     let varied = found.varied.as_ref().zip(plan.lengths.varied);
-    found.show.varied(varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(passes))));
+    found.show.varied(varied.map(|(varied, varying)| (varied, varying.in_words("passes"))));
 }
 
 /// Time inside of list operations, for a terminal, where that is of interest.
-fn list_add(row: &Row<'_>, show: &mut Show) {
+fn list_add(row: &KernelComparison<'_>, show: &mut Show) {
     let both = row.both().and_then(|(theirs, ours)| {
         Some((theirs.smp_list_add_percent?, ours.figures.smp_list_add_percent?, ours.bands))
     });
@@ -278,12 +273,12 @@ fn list_add(row: &Row<'_>, show: &mut Show) {
 }
 
 /// Throughput by number of CPUs, for a page.
-pub(super) fn curves(plan: &Plan<'_>, runs: &Runs, found: &mut Found) {
-    let was_run = |kernel: &&Kernel| plan.outcome(runs, &kernel.name, Load::Faults).is_some();
+pub(super) fn curves(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reproduction) {
+    let was_run = |kernel: &&KernelPreset| plan.outcome(runs, &kernel.name, Load::Faults).is_some();
     let kernels = plan.kernels.iter().filter(was_run).filter(|_| !plan.curve.is_empty());
     let all: Vec<_> = kernels.map(|kernel| (&kernel.name, plan.curve(runs, &kernel.name))).collect();
     let Some((_, first)) = all.first() else { return };
-    let heads: String = first.iter().map(|&(number, _)| format!("|{}", cpus(number))).collect();
+    let heads: String = first.iter().map(|&(number, _)| format!("|{}", counted(number, "CPU"))).collect();
     let mut table =
         Grid::new("").page("Faults per second by number of CPUs", "Faults per second", &format!("Kernel{heads}"));
     let (mut series, mut json) = (Vec::new(), Vec::new());
@@ -302,8 +297,8 @@ pub(super) fn curves(plan: &Plan<'_>, runs: &Runs, found: &mut Found) {
 }
 
 /// Shares of CPU time, for a page: of the zone lock, and of list operations where that was published.
-pub(super) fn shares(rows: &[Row<'_>], show: &mut Show) {
-    type Of = fn(&Figures) -> Option<f64>;
+pub(super) fn shares(rows: &[KernelComparison<'_>], show: &mut Show) {
+    type Of = fn(&KernelFigures) -> Option<f64>;
     let mut table = Grid::new("").page("Shares of CPU time", "Percent of CPU time", "Kernel|.In|theirs|ours|");
     let figures: [(&str, Of); 2] = [
         ("zone lock", |figures| Some(figures.zone_lock_contention_percent)),

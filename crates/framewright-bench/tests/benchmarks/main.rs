@@ -1,0 +1,4 @@
+//! Benchmarks: every contender at every workload, and reports of made-up results.
+
+mod contenders;
+mod report;
