@@ -9,10 +9,10 @@ cd "$(dirname "$0")/.."
 
 peers=framewright-peers
 
-cargo clippy --workspace --exclude "$peers" --all-targets --locked -- -D warnings
-
-if command -v "${CC:-cc}" >/dev/null && command -v make >/dev/null; then
-    cargo clippy --package "$peers" --all-targets --locked -- -D warnings
-else
+# One build of all crates: their dependencies have the same features then, and are built once.
+crates=(--workspace)
+if ! command -v "${CC:-cc}" >/dev/null || ! command -v make >/dev/null; then
+    crates+=(--exclude "$peers")
     echo "SKIPPED: clippy for $peers, whose allocators need a C compiler and make"
 fi
+cargo clippy "${crates[@]}" --all-targets --locked -- -D warnings

@@ -89,7 +89,8 @@ x86_64-*-linux-*) ;;
     ;;
 esac
 
-cargo build --quiet --locked --release --package framewright-bench --example instructions
+# With the laboratory selected too, dependencies have the features that ci/reproduce.sh built them with.
+cargo build --quiet --locked --release --package framewright-lab --package framewright-bench --example instructions
 directory=$(cargo metadata --locked --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 program=$directory/release/examples/instructions
 mapfile -t variants < <(awk '!/^#/ && NF { print $1 }' "$baseline" | uniq)
