@@ -1,9 +1,9 @@
 //! Calls of inherent methods that are defined in a file above.
 //!
 //! An `impl World` may stand in any file, so a call of its method crosses files without a path that says so. Where
-//! a call leads depends on the type of its receiver, which `expressions.rs` infers as far as it can. A receiver of unknown
-//! type counts only if every method of that name and number of arguments lies above, and nothing in the standard
-//! library or in a trait has that name.
+//! a call leads depends on the type of its receiver, which `expressions.rs` infers as far as it can. A receiver of
+//! unknown type counts only if every method of that name and number of arguments lies above, and nothing in the
+//! standard library or in a trait has that name.
 
 use crate::definitions::Definitions;
 use crate::expressions::calls_of;
