@@ -13,8 +13,7 @@ use framewright::AllocError;
 
 use crate::generate::variety::is_preset;
 use crate::generate::{self, Limits};
-use crate::language::outcome::Outcome;
-use crate::language::scenario::Scenario;
+use crate::language::{Outcome, Scenario};
 use crate::run::{Checks, Failure, Report, run_with};
 
 /// Which scenarios, and how they are checked.

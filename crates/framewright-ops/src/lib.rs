@@ -57,12 +57,9 @@ pub mod oracle;
 mod language;
 
 pub use generate::{machines, variety};
-pub use language::counter::Counter;
-pub use language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
-pub use language::outcome::Outcome;
-pub use language::row::{Row, zones};
-pub use language::scenario::{ParseError, Scenario, Step};
-pub use language::shape::Shape;
+pub use language::{
+    Counter, Handle, OnMigrate, OnReclaim, Op, Outcome, ParseError, Place, Row, Scenario, Shape, Step, Terms, zones,
+};
 pub use language::{assertion, expected, op, row, scenario, shape};
 pub use oracle::reach::lowest_mark;
 pub use oracle::{Oracle, memory};

@@ -12,9 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::FrameCounts;
 
-use crate::language::op::Op;
-use crate::language::outcome::{Outcome, Wrong};
-use crate::language::scenario::{Scenario, Step};
+use crate::language::{Op, Outcome, Scenario, Step, Wrong};
 use crate::session::{Encounters, Session, with_session};
 
 /// How a run checks.

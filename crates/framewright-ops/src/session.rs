@@ -12,10 +12,7 @@ use framewright::watermark::highatomic_limit;
 use framewright::{Allocator, CpuId, FrameCounts, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
-use crate::language::op::Op;
-use crate::language::outcome::{Outcome, Wrong};
-use crate::language::row::{Row, zones};
-use crate::language::shape::Shape;
+use crate::language::{Op, Outcome, Row, Shape, Wrong, zones};
 use crate::oracle::Oracle;
 use crate::play::player::Player;
 

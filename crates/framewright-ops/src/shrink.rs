@@ -7,9 +7,7 @@
 use framewright::request::GFP_KERNEL;
 use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
 
-use crate::language::op::{Op, Terms};
-use crate::language::scenario::Scenario;
-use crate::language::shape::Shape;
+use crate::language::{Op, Scenario, Shape, Terms};
 
 /// Returns the smallest scenario found for which `fails` holds, after at most `tries` proposals.
 pub fn shrink(scenario: Scenario, tries: usize, fails: impl FnMut(&Scenario) -> bool) -> Scenario {

@@ -9,7 +9,7 @@
 
 use framewright::Mechanisms;
 
-use crate::language::scenario::Scenario;
+use crate::language::Scenario;
 use crate::run::{Checks, Failure, Kind, run_with};
 use crate::shrink::shrink;
 

@@ -7,8 +7,7 @@ use framewright::watermark::{Marks, PcpSize};
 use framewright::{NodeId, Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 
 use crate::generate::variety;
-use crate::language::scenario::Scenario;
-use crate::language::shape::Shape;
+use crate::language::{Scenario, Shape};
 use crate::rng::Rng;
 
 /// Machines with a name, as a scenario writes them.

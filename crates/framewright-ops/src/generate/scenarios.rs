@@ -16,10 +16,7 @@ use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange
 
 use crate::generate::machines;
 use crate::generate::variety;
-use crate::language::counter::Counter;
-use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
-use crate::language::scenario::Scenario;
-use crate::language::shape::Shape;
+use crate::language::{Counter, Handle, OnMigrate, OnReclaim, Op, Place, Scenario, Shape, Terms};
 use crate::rng::Rng;
 
 /// How often each kind of operation is drawn, relative to the others.

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use framewright::mechanisms::PRESETS;
 use framewright::{Mechanisms, NodeId};
 
-use crate::language::shape::Shape;
+use crate::language::Shape;
 use crate::rng::Rng;
 
 /// CPUs that generated machines have.

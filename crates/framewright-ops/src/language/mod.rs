@@ -16,6 +16,15 @@ pub mod op;
 pub mod assertion;
 pub mod expected;
 pub mod row;
-pub(crate) mod counter;
-pub(crate) mod outcome;
-pub(crate) mod words;
+mod counter;
+mod outcome;
+mod words;
+
+pub use counter::Counter;
+pub(crate) use counter::{OF_NODES, OF_ZONES};
+pub use op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+pub use outcome::Outcome;
+pub(crate) use outcome::Wrong;
+pub use row::{Row, zones};
+pub use scenario::{ParseError, Scenario, Step};
+pub use shape::Shape;

@@ -18,39 +18,16 @@ use framewright::{Allocator, CpuId, Machine, MigrateType, NodeId, Order, Pfn, Zo
 
 /// One line about an allocator's state.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "the fields are the words of the forms above")]
 pub enum Row {
     /// Free blocks of a zone and type by order, without zeros at the end.
-    Free {
-        /// The zone.
-        zone: ZoneIdx,
-        /// The type of the lists.
-        migratetype: MigrateType,
-        /// Blocks of order 0, 1, ...
-        blocks: Vec<u64>,
-    },
+    Free { zone: ZoneIdx, migratetype: MigrateType, blocks: Vec<u64> },
     /// Frames on one CPU's lists of a zone.
-    Pcp {
-        /// The zone.
-        zone: ZoneIdx,
-        /// The CPU.
-        cpu: CpuId,
-        /// Frames.
-        count: u64,
-    },
+    Pcp { zone: ZoneIdx, cpu: CpuId, count: u64 },
     /// Boost of a zone's marks.
-    Boost {
-        /// The zone.
-        zone: ZoneIdx,
-        /// Frames.
-        frames: u64,
-    },
+    Boost { zone: ZoneIdx, frames: u64 },
     /// Type of a pageblock.
-    Pageblock {
-        /// Any frame of the pageblock.
-        pfn: Pfn,
-        /// Its type.
-        migratetype: MigrateType,
-    },
+    Pageblock { pfn: Pfn, migratetype: MigrateType },
 }
 
 impl Row {

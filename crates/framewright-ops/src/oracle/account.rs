@@ -12,9 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use framewright::machine::Machine;
 use framewright::{Allocator, FrameCounts, FrameState, FreeError, Order, Pfn, PfnRange};
 
-use crate::language::op::{Handle, Place};
-use crate::language::outcome::Wrong;
-use crate::language::shape::Shape;
+use crate::language::{Handle, Place, Shape, Wrong};
 use crate::oracle::memory::{Memory, Use};
 
 /// The blocks of a handle.

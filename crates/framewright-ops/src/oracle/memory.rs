@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use framewright::{Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
-use crate::language::op::Handle;
-use crate::language::shape::Shape;
+use crate::language::{Handle, Shape};
 
 /// The use of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

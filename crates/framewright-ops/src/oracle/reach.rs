@@ -12,7 +12,7 @@ use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOMEMALLOC};
 use framewright::{Gfp, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 
-use crate::language::row::zones;
+use crate::language::zones;
 use crate::oracle::memory::Use;
 use crate::oracle::rights::Judge;
 

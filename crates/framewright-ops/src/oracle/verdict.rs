@@ -17,8 +17,7 @@ use framewright::{
     AllocError, FrameState, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why, ZoneIdx,
 };
 
-use crate::language::outcome::Wrong;
-use crate::language::row::zones;
+use crate::language::{Wrong, zones};
 use crate::oracle::ranges::free_range;
 use crate::oracle::reach::Call;
 use crate::oracle::rights::Judge;

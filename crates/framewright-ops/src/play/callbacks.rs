@@ -8,8 +8,7 @@ use framewright::machine::{Busy, Need};
 use framewright::request::{__GFP_MEMALLOC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::{Event, Order, Pfn, PfnRange, Request};
 
-use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
-use crate::language::outcome::Wrong;
+use crate::language::{Handle, OnMigrate, OnReclaim, Op, Terms, Wrong};
 use crate::play::player::{Player, granted};
 
 /// Handles of what callbacks allocate and free at once.

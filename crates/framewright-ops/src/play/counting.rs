@@ -3,9 +3,7 @@
 use framewright::NodeId;
 use framewright::report::Source;
 
-use crate::language::counter::{Counter, OF_NODES, OF_ZONES};
-use crate::language::outcome::{Outcome, Wrong};
-use crate::language::row::zones;
+use crate::language::{Counter, OF_NODES, OF_ZONES, Outcome, Wrong, zones};
 use crate::play::player::Player;
 
 impl Player<'_> {

@@ -5,9 +5,7 @@ use std::rc::Rc;
 use framewright::report::Source;
 use framewright::{CpuId, NodeId, Refreshed};
 
-use crate::language::op::OnReclaim;
-use crate::language::outcome::{Outcome, Wrong};
-use crate::language::row::zones;
+use crate::language::{OnReclaim, Outcome, Wrong, zones};
 use crate::play::player::Player;
 
 impl Player<'_> {

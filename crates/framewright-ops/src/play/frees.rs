@@ -5,8 +5,7 @@
 
 use framewright::{FreeError, Order, Pfn, PfnRange};
 
-use crate::language::op::Handle;
-use crate::language::outcome::{Outcome, Wrong};
+use crate::language::{Handle, Outcome, Wrong};
 use crate::play::player::{Player, granted};
 
 impl Player<'_> {

@@ -2,7 +2,7 @@
 
 use framewright::{AllocError, MigrateType, Pfn, PfnRange};
 
-use crate::language::outcome::{Outcome, Wrong};
+use crate::language::{Outcome, Wrong};
 use crate::oracle::ranges::{RangeVerdict, range_verdict};
 use crate::play::player::Player;
 

@@ -2,8 +2,7 @@
 
 use framewright::AllocError;
 
-use crate::language::op::Op;
-use crate::language::outcome::{Outcome, Wrong};
+use crate::language::{Op, Outcome, Wrong};
 use crate::oracle::rights::contradict;
 use crate::play::player::Player;
 

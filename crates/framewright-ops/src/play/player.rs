@@ -17,11 +17,7 @@ use framewright::{
 };
 use framewright_rt::Solo;
 
-use crate::language::counter::Counter;
-use crate::language::op::{Handle, OnMigrate, OnReclaim, Place};
-use crate::language::outcome::{Outcome, Wrong};
-use crate::language::row::zones;
-use crate::language::shape::Shape;
+use crate::language::{Counter, Handle, OnMigrate, OnReclaim, Outcome, Place, Shape, Wrong, zones};
 use crate::oracle::Oracle;
 use crate::oracle::rights::Judge;
 

@@ -3,8 +3,7 @@
 use framewright::{AllocError, Allocator, Gfp, MigrateType, Order, Pfn, PfnRange};
 use framewright_rt::Solo;
 
-use crate::language::op::{Handle, Terms};
-use crate::language::outcome::{Outcome, Wrong};
+use crate::language::{Handle, Outcome, Terms, Wrong};
 use crate::oracle::ranges::{RangeVerdict, free_range, range_verdict};
 use crate::oracle::reach::Call;
 use crate::oracle::rights::contradict;

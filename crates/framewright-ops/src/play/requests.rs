@@ -3,8 +3,7 @@
 use framewright::request::__GFP_NOMEMALLOC;
 use framewright::{AllocError, Order, Pfn, Request, Why};
 
-use crate::language::op::Handle;
-use crate::language::outcome::{Outcome, Wrong};
+use crate::language::{Handle, Outcome, Wrong};
 use crate::oracle::reach::Call;
 use crate::play::player::{FAULT, Player};
 

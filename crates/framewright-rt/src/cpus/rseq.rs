@@ -36,7 +36,6 @@
 //! to be written in assembly. The compact concurrency number (`mm_cid`) needs newer kernels and libraries than many
 //! have.
 
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -50,27 +49,15 @@ use super::{topology, watch};
 use crate::current::Place;
 
 /// Why CPUs cannot follow the processors here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RseqUnavailable {
     /// No sequence is written for this architecture.
+    #[error("no restartable sequence is written for this architecture")]
     Architecture,
     /// The kernel refused to register the thread; the error number of the system call.
+    #[error("the kernel does not register restartable sequences: {}", std::io::Error::from_raw_os_error(*.0))]
     Refused(i32),
 }
-
-impl fmt::Display for RseqUnavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            RseqUnavailable::Architecture => f.write_str("no restartable sequence is written for this architecture"),
-            RseqUnavailable::Refused(errno) => {
-                let reason = std::io::Error::from_raw_os_error(errno);
-                write!(f, "the kernel does not register restartable sequences: {reason}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RseqUnavailable {}
 
 /// Numbers that no processor has.
 const UNREGISTERED: u32 = u32::MAX;

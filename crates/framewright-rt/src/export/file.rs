@@ -118,21 +118,15 @@ impl fmt::Display for ReportFile {
 }
 
 /// A text names no file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "there is no file '{name}'; there are {}, and of each node N: nodeN/numastat, nodeN/vmstat",
+    ReportFile::OF_ALL.map(|file| file.to_string()).join(", ")
+)]
 pub struct UnknownFile {
     /// The text's beginning, with everything escaped that is not plain ASCII.
     name: String,
 }
-
-impl fmt::Display for UnknownFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no file '{}'; there are", self.name)?;
-        ReportFile::OF_ALL.iter().try_for_each(|file| write!(f, " {file},"))?;
-        f.write_str(" and of each node N: nodeN/numastat, nodeN/vmstat")
-    }
-}
-
-impl std::error::Error for UnknownFile {}
 
 /// Reads a request: the bytes of a line, without its end.
 pub(super) fn parse(line: &[u8]) -> Result<ReportFile, UnknownFile> {

@@ -37,6 +37,7 @@ use framewright::units::NodeId;
 use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use thiserror::Error;
 
 use crate::callbacks::Panics;
 use crate::thread::Thread;
@@ -297,7 +298,8 @@ fn connect(path: &Path) -> Result<UnixStream, FetchReason> {
 }
 
 /// There can be no socket at this path.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("no export at {}: {reason}", .path.display())]
 pub struct ExportError {
     /// The path.
     pub path: PathBuf,
@@ -306,38 +308,29 @@ pub struct ExportError {
 }
 
 /// Why there can be no socket at a path.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExportReason {
     /// The path has this many bytes, more than a socket's may have.
+    #[error("the path has {0} bytes, and a socket's at most {PATH_LIMIT}")]
     PathTooLong(usize),
     /// A socket exists at the path, and a process listens there.
+    #[error("a process listens there; end it, or name another path")]
     Live,
     /// There is a file that is no socket.
+    #[error("there is a file that is no socket")]
     NotASocket,
     /// Another process keeps the folder locked.
+    #[error("another process keeps the folder locked; name another folder")]
     Locked,
     /// The system's reason.
+    #[error("{0}")]
     Failed(io::Error),
 }
 
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no export at {}: ", self.path.display())?;
-        match &self.reason {
-            ExportReason::PathTooLong(length) => too_long(f, *length),
-            ExportReason::Live => f.write_str("a process listens there; end it, or name another path"),
-            ExportReason::NotASocket => f.write_str("there is a file that is no socket"),
-            ExportReason::Locked => f.write_str("another process keeps the folder locked; name another folder"),
-            ExportReason::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}
-
 /// A file could not be read.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("no {file} from {}: {reason}", .path.display())]
 pub struct FetchError {
     /// Where the socket is, or should be.
     pub path: PathBuf,
@@ -348,47 +341,33 @@ pub struct FetchError {
 }
 
 /// Why a file could not be read.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FetchReason {
     /// The path has this many bytes, more than a socket's may have.
+    #[error("the path has {0} bytes, and a socket's at most {PATH_LIMIT}")]
     PathTooLong(usize),
     /// No process listens at the socket: its own is gone.
+    #[error("nobody listens there; the process that did is gone")]
     Stale,
     /// The file is no socket.
+    #[error("that is no socket")]
     NotASocket,
     /// There was no answer in time.
+    #[error("no answer within {} s", ANSWER_PATIENCE.as_secs())]
     Late,
     /// The other side has no such file, in its words.
+    #[error("{0}")]
     Refused(String),
     /// The other side was gone before the file's end.
+    #[error("the process was gone before the end")]
     Half,
     /// The other side says something that no export says.
+    #[error("whoever listens there is no exported allocator")]
     Nonsense,
     /// The system's reason.
+    #[error("{0}")]
     Failed(io::Error),
-}
-
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no {} from {}: ", self.file, self.path.display())?;
-        match &self.reason {
-            FetchReason::PathTooLong(length) => too_long(f, *length),
-            FetchReason::Stale => f.write_str("nobody listens there; the process that did is gone"),
-            FetchReason::NotASocket => f.write_str("that is no socket"),
-            FetchReason::Late => write!(f, "no answer within {} s", ANSWER_PATIENCE.as_secs()),
-            FetchReason::Refused(reason) => f.write_str(reason),
-            FetchReason::Half => f.write_str("the process was gone before the end"),
-            FetchReason::Nonsense => f.write_str("whoever listens there is no exported allocator"),
-            FetchReason::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for FetchError {}
-
-fn too_long(f: &mut fmt::Formatter<'_>, length: usize) -> fmt::Result {
-    write!(f, "the path has {length} bytes, and a socket's at most {PATH_LIMIT}")
 }
 
 #[cfg(test)]

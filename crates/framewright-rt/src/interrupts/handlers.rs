@@ -1,7 +1,6 @@
 //! Handlers of signals: set, called by the kernel, and raised by a call.
 
 use std::ffi::{c_int, c_void};
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -19,37 +18,20 @@ pub enum Raised {
 }
 
 /// Why a handler was not set, or did not run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields hold")]
 #[non_exhaustive]
 pub enum InterruptError {
     /// The signal cannot wait, for the processor reports something with it: its number.
+    #[error("signal {0} reports what the processor met, and cannot wait: it has no handler here")]
     Synchronous(i32),
-    /// The kernel allows no handler for the signal.
-    Refused {
-        /// The signal's number.
-        signal: i32,
-        /// The error number.
-        errno: i32,
-    },
+    /// The kernel allows no handler for the signal; the error number.
+    #[error("no handler for signal {signal}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Refused { signal: i32, errno: i32 },
     /// As many handlers as there can be wait in this thread already.
+    #[error("{} handlers wait in this thread already", QUEUE - 1)]
     Full,
 }
-
-impl fmt::Display for InterruptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            InterruptError::Synchronous(signal) => {
-                write!(f, "signal {signal} reports what the processor met, and cannot wait: it has no handler here")
-            }
-            InterruptError::Refused { signal, errno } => {
-                write!(f, "no handler for signal {signal}: {}", std::io::Error::from_raw_os_error(errno))
-            }
-            InterruptError::Full => write!(f, "{} handlers wait in this thread already", QUEUE - 1),
-        }
-    }
-}
-
-impl std::error::Error for InterruptError {}
 
 /// The handler of each signal.
 static HANDLERS: [AtomicPtr<()>; SIGNALS as usize + 1] =
