@@ -38,6 +38,7 @@ use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::frame::frame::Corrupt;
 use crate::policy::mechanisms::{FallbackPolicy, Hygiene};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::types::counts::FrameCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, FrameRange, Order};
 
@@ -154,13 +155,13 @@ pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) ->
 pub(crate) fn alloc_part<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
-    most: u64,
+    most: FrameCount,
 ) -> Result<Option<(Frame, Order)>, Corrupt> {
     if is_cma_first(buddy, want) {
         return Ok(None);
     }
     buddy.step(Step::TakeSmallest);
-    let largest = Order(most.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
+    let largest = Order(most.0.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
     for order in want.order.up_to(largest) {
         buddy.step(Step::TakeList);
         if let Some(frame) = buddy.lists.first(order, want.migratetype) {

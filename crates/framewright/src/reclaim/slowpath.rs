@@ -15,6 +15,7 @@ use crate::policy::watermark::Rights;
 use crate::seam::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::stat::zone_stat::Background;
+use crate::types::counts::PageblockCount;
 use crate::types::error::Why;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
@@ -55,7 +56,7 @@ const STALL: u64 = 20_000_000;
 /// Pageblocks by which the marks rise for such a wait.
 ///
 /// One, and one more for each pair of mobilities and direction (the patch's formula).
-const STALL_BOOST: u64 = 1 + 2 * 3;
+const STALL_BOOST: PageblockCount = PageblockCount(1 + 2 * 3);
 
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

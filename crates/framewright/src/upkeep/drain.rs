@@ -29,6 +29,7 @@ use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
 use crate::policy::watermark::Rights;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::types::counts::BlockCount;
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::release_owned;
 use crate::zone::zone::Zone;
@@ -209,7 +210,7 @@ impl<'a, M: Machine> World<'a, M> {
         for start in shared.frames.owned.starts() {
             let is_owned = shared.frames.owned.owner(start).is_some();
             if is_owned && shared.frames.pageblock(start).zone() == Some(zone.idx) {
-                release_owned(&guard.buddy(), start, u32::MAX);
+                release_owned(&guard.buddy(), start, BlockCount::ALL);
             }
         }
         let give = |frame: Frame, order: Order| {
@@ -236,7 +237,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Frees the deferred frees of a zone to it; returns the number of frames.
     pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
-        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx)).unwrap_or(0) }
+        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx).0).unwrap_or(0) }
     }
 
     /// Frees every block in a zone's depot to the zone; returns the number of frames.
@@ -296,8 +297,10 @@ impl<'a, M: Machine> World<'a, M> {
                 break;
             }
             // A batch at a time, so that the zone lock is never held for long.
-            while let Some(some) = self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BATCH as u32)) {
-                disowned = disowned.saturating_add(some.frames);
+            while let Some(some) =
+                self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BlockCount(BATCH as u64)))
+            {
+                disowned = disowned.saturating_add(some.frames.0);
                 if some.done {
                     break;
                 }

@@ -190,7 +190,7 @@ impl<M: Machine> Zone<M> {
         let may_take = |memory| {
             may_take(order, max, memory, self.kept_from(order, highest, rights), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
-                self.lists.len_racy(order, migratetype) != 0
+                !self.lists.len_racy(order, migratetype).is_zero()
             })
         };
         // A request is never refused because of the CPUs' deltas.
