@@ -269,10 +269,10 @@ impl PageblockUsage {
         let alike = match (want, from) {
             (MigrateType::Movable, _) => self.movable,
             // In a movable pageblock, every block that is not movable is of the requester's kind, or nearly.
-            (_, MigrateType::Movable) => self.cached.saturating_add(self.other),
-            _ => 0,
+            (_, MigrateType::Movable) => self.cached.plus(self.other),
+            _ => FrameCount::ZERO,
         };
-        self.free.saturating_add(alike) >= self.memory() / 2
+        self.free.plus(alike) >= self.memory().half()
     }
 }
 
@@ -316,7 +316,10 @@ mod tests {
 
     #[test]
     fn half_of_a_pageblock_decides() {
-        let census = |free, movable, other| PageblockUsage { free, movable, cached: 0, other };
+        let census = |free, movable, other| {
+            let [free, movable, other] = [free, movable, other].map(FrameCount);
+            PageblockUsage { free, movable, cached: FrameCount::ZERO, other }
+        };
         for (census, want, from, expected) in [
             (census(256, 256, 0), MigrateType::Unmovable, MigrateType::Movable, true),
             (census(255, 257, 0), MigrateType::Unmovable, MigrateType::Movable, false),

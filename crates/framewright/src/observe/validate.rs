@@ -150,7 +150,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
     equal("C1", None, 0, u64::from(world.shared.machine.in_interrupt()))?;
     for zone in world.zones {
         let (mut census, cached, skipped) = frames_of(world, zone)?;
-        equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
+        equal("B7", None, skipped, zone.count.skipped_racy().0)?;
         lists_of(world, zone)?;
         deferred_of(world, zone, &mut census)?;
         let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
@@ -420,7 +420,7 @@ fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u6
             at = at.add(1);
         }
     }
-    equal("O2", None, owned, zone.count.owned.load(Ordering::Relaxed))?;
+    equal("O2", None, owned, zone.count.owned_racy().0)?;
     Ok((total, entries))
 }
 

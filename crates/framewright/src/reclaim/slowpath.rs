@@ -366,7 +366,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn merge_for(&self, plan: &Plan) -> bool {
         let rights = first_rights(plan);
         let mut found = false;
-        for zone in self.zonelist(plan).filter(|zone| zone.count.skipped.load(Ordering::Relaxed) != 0) {
+        for zone in self.zonelist(plan).filter(|zone| !zone.count.skipped_racy().is_zero()) {
             let is_enough = || self.may_serve(zone, plan, rights);
             if is_enough() {
                 return true;
@@ -387,12 +387,12 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Frees the deferred frees of the request's zones; returns the number of frames.
     fn drain_deferred_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
+        self.zonelist(plan).map(|zone| self.drain_deferred(zone).0).fold(0, u64::saturating_add)
     }
 
     /// Drains the depots of the request's zones; returns the number of frames.
     fn drain_depots_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
+        self.zonelist(plan).map(|zone| self.drain_depot(zone).0).fold(0, u64::saturating_add)
     }
 
     /// Releases as many owned pageblocks as the request needs; returns the number of frames.
@@ -405,7 +405,7 @@ impl<'a, M: Machine> World<'a, M> {
             let is_enough = || self.may_serve(zone, plan, rights);
             let owned = &self.shared.frames.owned;
             disowned =
-                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough));
+                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough).0);
             if disowned != 0 && is_enough() {
                 break;
             }

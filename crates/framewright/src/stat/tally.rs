@@ -25,13 +25,23 @@ record! {
         pub(crate) word isolated: M::U64,
         pub(crate) word quarantined: M::U64,
         /// Free *blocks* that were not checked for merging.
-        pub(crate) word skipped: M::U64,
+        word skipped: M::U64,
         /// Pageblocks that CPUs own; changed under the zone lock, held exclusively.
-        pub(crate) word owned: M::U64,
+        word owned: M::U64,
     }
 }
 
 impl<M: Machine> ListCount<M> {
+    /// Returns the number of free blocks that were not checked for merging, at this moment.
+    pub(crate) fn skipped_racy(&self) -> BlockCount {
+        BlockCount(self.skipped.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of pageblocks that CPUs own, at this moment.
+    pub(crate) fn owned_racy(&self) -> PageblockCount {
+        PageblockCount(self.owned.load(Ordering::Relaxed))
+    }
+
     /// Resets the counts of blocks on the lists to 0.
     #[inline]
     pub(crate) fn reset(&self) {

@@ -6,13 +6,13 @@
 //! | type | counts | example |
 //! |---|---|---|
 //! | [`FrameCount`] | frames | what a zone's watermarks compare |
-//! | [`BlockCount`] | blocks of one order | the length of a free list (`nr_free`) |
+//! | [`BlockCount`] | blocks, of one order where they become frames | the length of a free list (`nr_free`) |
 //! | [`PageblockCount`] | pageblocks | what CPUs own, how far marks are boosted |
 //!
 //! They cost nothing: each is its number. Words of the machine hold the plain number; a record's methods return the
 //! type.
 
-use crate::types::units::Order;
+use crate::types::units::{FrameRange, Order};
 
 /// Number of frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -32,6 +32,11 @@ impl FrameCount {
         FrameCount(self.0.saturating_add(more.0))
     }
 
+    /// Returns half of the frames, rounded down.
+    pub(crate) const fn half(self) -> FrameCount {
+        FrameCount(self.0 / 2)
+    }
+
     /// Returns the difference; 0 if it would be negative.
     pub(crate) const fn minus(self, less: FrameCount) -> FrameCount {
         FrameCount(self.0.saturating_sub(less.0))
@@ -42,7 +47,14 @@ impl FrameCount {
     }
 }
 
-/// Number of blocks of one order.
+impl FrameRange {
+    /// Returns the number of frames.
+    pub(crate) const fn frames(self) -> FrameCount {
+        FrameCount(self.end.0.saturating_sub(self.start.0) as u64)
+    }
+}
+
+/// Number of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct BlockCount(pub(crate) u64);
@@ -79,6 +91,10 @@ impl PageblockCount {
     /// Returns the frames in that many pageblocks; saturates.
     pub(crate) const fn frames(self, pageblock_order: Order) -> FrameCount {
         FrameCount(self.0.saturating_mul(pageblock_order.frames()))
+    }
+
+    pub(crate) const fn is_zero(self) -> bool {
+        self.0 == 0
     }
 }
 
