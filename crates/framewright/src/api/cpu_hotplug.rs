@@ -10,7 +10,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// Context: the CPU runs no more. It may run again later without further notice; [`Allocator::online_cpu`] makes
     /// reports show it again.
     pub fn offline_cpu(&self, cpu: CpuId) -> u64 {
-        let drained = self.world().drain_cpu(cpu);
+        let drained = self.world().drain_cpu(cpu).0;
         self.world().fold_offline_cpu(cpu);
         self.world().set_online(cpu, false);
         drained

@@ -11,7 +11,7 @@ impl<M: Machine> Allocator<'_, M> {
     ///
     /// Each block is freed to its zone, or to the owner of its pageblock. In an interrupt the lists stay as they are.
     pub fn drain_cpu(&self, cpu: CpuId) -> u64 {
-        self.world.drain_cpu(cpu)
+        self.world.drain_cpu(cpu).0
     }
 
     /// Returns the number of frames in a zone's depot, at this moment.
@@ -22,7 +22,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Drains a zone's depot to the zone; returns the number of frames.
     pub fn drain_depot(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| self.world.drain_depot(zone))
+        self.world.zone(zone).map_or(0, |zone| self.world.drain_depot(zone).0)
     }
 
     /// Returns the free frames in a zone's owned pageblocks, at this moment.
@@ -39,7 +39,7 @@ impl<M: Machine> Allocator<'_, M> {
     ///
     /// Their owners lose them, and their free frames are freed to the zone.
     pub fn drain_owned(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| self.world.drain_owned(zone))
+        self.world.zone(zone).map_or(0, |zone| self.world.drain_owned(zone).0)
     }
 
     /// Drains all cached frames to their zones; returns their number.
@@ -47,6 +47,6 @@ impl<M: Machine> Allocator<'_, M> {
     /// These are the blocks on all CPUs' lists and in all depots, the free frames in owned pageblocks, and the deferred
     /// frees. In an interrupt the lists stay as they are.
     pub fn drain_all(&self) -> u64 {
-        self.world.drain_all()
+        self.world.drain_all().0
     }
 }

@@ -26,6 +26,7 @@ use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::Shared;
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::zone_stat::ZoneCounters;
+use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::migratetype::{ListId, MigrateType};
 use crate::types::units::{CpuId, Frame, Order};
 
@@ -105,7 +106,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Returns whether the list has a block.
     pub(crate) fn has(&self, order: Order, migratetype: MigrateType) -> bool {
-        self.lists.len_racy(order, migratetype) != 0
+        !self.lists.len_racy(order, migratetype).is_zero()
     }
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
@@ -142,14 +143,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Removes a free block from its list; no block starts at its head afterwards.
     pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         self.unlink(frame, order, migratetype)?;
-        self.tally.count(migratetype, order.frames().wrapping_neg());
+        self.tally.uncount(migratetype, FrameCount::of_block(order));
         Ok(())
     }
 
     /// Inserts a block into a list. No other block may start at its head.
     pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
         self.link(frame, order, migratetype, end)?;
-        self.tally.count(migratetype, order.frames());
+        self.tally.count(migratetype, FrameCount::of_block(order));
         Ok(())
     }
 
@@ -166,7 +167,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let taken = state.taken(self.cpu);
         self.remove_at(frame, ListId { order, migratetype }, state.is_skipped())?;
         if state.is_skipped() {
-            self.tally.count_skipped(1_u64.wrapping_neg());
+            self.tally.uncount_skipped(BlockCount::ONE);
         }
         // A plain store: states are changed by the exclusive holder of the lock, or by CPUs that share it.
         word.store(taken.0, Ordering::Relaxed);
@@ -223,14 +224,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// Its pages no longer count as free, but their states still say so. The caller must call [`Heap::end_cut`] after
     /// it has changed the states.
-    pub(crate) fn cut(&self, migratetype: MigrateType, most: u32) -> Result<Option<CutRun>, Corrupt> {
+    pub(crate) fn cut(&self, migratetype: MigrateType, most: BlockCount) -> Result<Option<CutRun>, Corrupt> {
         let first = self.lists.first(Order(0), migratetype).filter(|_| self.clusters.exists());
         let run = first.and_then(|first| self.clusters.dissolve(&self.shared.clusters, first, most));
         if let Some(run) = run {
             self.step(Step::ListDel);
             self.lists.cut(self.frames(), ListId { order: Order(0), migratetype }, &run)?;
-            self.tally.count(migratetype, u64::from(run.count).wrapping_neg());
-            self.tally.count_skipped(u64::from(run.skipped).wrapping_neg());
+            self.tally.uncount(migratetype, run.count.frames(Order(0)));
+            self.tally.uncount_skipped(run.skipped);
             self.clusters.begin_cut();
         }
         Ok(run)
@@ -253,10 +254,11 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         let last = place == Place::Last || self.will_merge_soon(merged, merged_order);
         if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {
-            self.tally.count(migratetype, order.frames());
+            self.tally.count(migratetype, FrameCount::of_block(order));
         } else {
             // The free buddies that it merged with are lost with it.
-            self.tally.count(migratetype, order.frames().wrapping_sub(merged_order.frames()));
+            let lost = FrameCount::of_block(merged_order).minus(FrameCount::of_block(order));
+            self.tally.uncount(migratetype, lost);
         }
     }
 
@@ -267,8 +269,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.step(Step::GiveUnmerged);
         let migratetype = self.frames().pageblock(frame).migratetype();
         if self.link_as(frame, ListId { order, migratetype }, End::Front, State::skipped).is_ok() {
-            self.tally.count_skipped(1);
-            self.tally.count(migratetype, order.frames());
+            self.tally.count_skipped(BlockCount::ONE);
+            self.tally.count(migratetype, FrameCount::of_block(order));
         } else {
             self.quarantine(frame, order);
         }
@@ -281,7 +283,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.unlink(frame, order, migratetype)?;
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         if !self.put(merged, merged_order, migratetype, End::Front) {
-            self.tally.count(migratetype, merged_order.frames().wrapping_neg());
+            self.tally.uncount(migratetype, FrameCount::of_block(merged_order));
         }
         Ok(())
     }
@@ -322,7 +324,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// It is on no list, and no other state describes its frames.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
         if self.frames().change(frame, |state| Some(state.quarantine(order))).is_ok() {
-            self.tally.count_quarantined(order.frames());
+            self.tally.count_quarantined(FrameCount::of_block(order));
         }
     }
 
@@ -351,38 +353,36 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// The pageblock is that of `frame`.
     ///
-    /// A free block larger than the pageblock is split first. Returns the number of frames moved.
-    pub(crate) fn retype_pageblock(&self, frame: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
+    /// A free block larger than the pageblock is split first.
+    pub(crate) fn retype_pageblock(&self, frame: Frame, migratetype: MigrateType) -> Result<(), Corrupt> {
         let order = self.pageblock_order();
         let start = frame.align_down(order);
         self.isolate_from_larger(start, order)?;
-        let moved = self.relist(start, migratetype)?;
+        self.relist(start, migratetype)?;
         self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
         if self.frames().state(start).as_free() == Some((order, migratetype)) {
             self.join_alike(start, order, migratetype)?;
         }
-        Ok(moved)
+        Ok(())
     }
 
-    /// Moves the free blocks of a pageblock to a type's lists; returns the frames moved.
+    /// Moves the free blocks of a pageblock to a type's lists.
     ///
     /// `start` is the first frame of the pageblock.
-    pub(crate) fn relist(&self, start: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
+    pub(crate) fn relist(&self, start: Frame, migratetype: MigrateType) -> Result<(), Corrupt> {
         let end = start.add(self.pageblock_order().frames());
-        let mut moved = 0_u64;
         let mut at = start;
         while at < end {
             self.step(Step::Retype);
             at = match self.frames().state(at).as_free() {
                 Some((free_order, old)) => {
                     self.move_to(at, free_order, old, migratetype)?;
-                    moved = moved.wrapping_add(free_order.frames());
                     at.add(free_order.frames())
                 }
                 None => self.after(at),
             };
         }
-        Ok(moved)
+        Ok(())
     }
 
     /// Merges a free block with its buddies as long as they have its type.
@@ -405,7 +405,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             order = order.up();
         }
         if !self.put(frame, order, migratetype, End::Front) {
-            self.tally.count(migratetype, order.frames().wrapping_neg());
+            self.tally.uncount(migratetype, FrameCount::of_block(order));
         }
         Ok(())
     }
@@ -420,10 +420,10 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.step(Step::Move);
         let skipped = self.frames().state(frame).is_skipped();
         self.remove_at(frame, ListId { order, migratetype: from }, skipped)?;
-        self.tally.count(from, order.frames().wrapping_neg());
+        self.tally.uncount(from, FrameCount::of_block(order));
         self.frames().change(frame, |state: State| state.retype(to))?;
         self.put_on(frame, ListId { order, migratetype: to }, End::Front, skipped)?;
-        self.tally.count(to, order.frames());
+        self.tally.count(to, FrameCount::of_block(order));
         Ok(())
     }
 
@@ -437,7 +437,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.remove(head, larger, migratetype)?;
         self.carve(Halves { head, order: larger, kept: start, kept_order: order }, migratetype);
         if self.put(start, order, migratetype, End::Front) {
-            self.tally.count(migratetype, order.frames());
+            self.tally.count(migratetype, FrameCount::of_block(order));
         }
         Ok(())
     }
@@ -449,14 +449,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if self.shared.mechanisms.prefetch == Prefetch::Halves {
             halves.for_each(|(rest, _)| self.frames().ask_for(&self.shared.machine, rest));
         }
-        let mut given = 0_u64;
+        let mut given = FrameCount::ZERO;
         for (rest, order) in halves {
             self.step(Step::Split);
             if self.put(rest, order, migratetype, End::Front) {
-                given = given.wrapping_add(order.frames());
+                given = given.plus(FrameCount::of_block(order));
             }
         }
-        if given != 0 {
+        if !given.is_zero() {
             self.tally.count(migratetype, given);
         }
     }

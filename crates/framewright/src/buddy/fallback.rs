@@ -38,6 +38,7 @@ use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::frame::frame::Corrupt;
 use crate::policy::mechanisms::{FallbackPolicy, Hygiene};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::types::counts::FrameCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, FrameRange, Order};
 
@@ -154,13 +155,13 @@ pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) ->
 pub(crate) fn alloc_part<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
-    most: u64,
+    most: FrameCount,
 ) -> Result<Option<(Frame, Order)>, Corrupt> {
     if is_cma_first(buddy, want) {
         return Ok(None);
     }
     buddy.step(Step::TakeSmallest);
-    let largest = Order(most.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
+    let largest = Order(most.0.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
     for order in want.order.up_to(largest) {
         buddy.step(Step::TakeList);
         if let Some(frame) = buddy.lists.first(order, want.migratetype) {
@@ -268,10 +269,10 @@ impl PageblockUsage {
         let alike = match (want, from) {
             (MigrateType::Movable, _) => self.movable,
             // In a movable pageblock, every block that is not movable is of the requester's kind, or nearly.
-            (_, MigrateType::Movable) => self.cached.saturating_add(self.other),
-            _ => 0,
+            (_, MigrateType::Movable) => self.cached.plus(self.other),
+            _ => FrameCount::ZERO,
         };
-        self.free.saturating_add(alike) >= self.memory() / 2
+        self.free.plus(alike) >= self.memory().half()
     }
 }
 
@@ -315,7 +316,10 @@ mod tests {
 
     #[test]
     fn half_of_a_pageblock_decides() {
-        let census = |free, movable, other| PageblockUsage { free, movable, cached: 0, other };
+        let census = |free, movable, other| {
+            let [free, movable, other] = [free, movable, other].map(FrameCount);
+            PageblockUsage { free, movable, cached: FrameCount::ZERO, other }
+        };
         for (census, want, from, expected) in [
             (census(256, 256, 0), MigrateType::Unmovable, MigrateType::Movable, true),
             (census(255, 257, 0), MigrateType::Unmovable, MigrateType::Movable, false),

@@ -22,6 +22,7 @@ use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::cache_line::Span;
 use crate::sync::smp_list::{self, Broken, Link, Links, Node};
+use crate::types::counts::BlockCount;
 use crate::types::migratetype::{ListId, MigrateType};
 use crate::types::units::{Frame, Order};
 
@@ -99,8 +100,9 @@ impl<M: Machine> FreeLists<M> {
     /// Returns the number of blocks on a list.
     ///
     /// Exact for the holder of the lock; otherwise a momentary view.
-    pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> u32 {
-        self.list(ListId { order, migratetype }).map_or(0, |list| list.len.load(Ordering::Relaxed))
+    pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> BlockCount {
+        self.list(ListId { order, migratetype })
+            .map_or(BlockCount::ZERO, |list| BlockCount(u64::from(list.len.load(Ordering::Relaxed))))
     }
 
     /// Returns the block at the front of a list.
@@ -175,7 +177,7 @@ impl<M: Machine> FreeLists<M> {
         }
         after.prev.store(head.0, Ordering::Relaxed);
         list.head.next.store(next.0, Ordering::Relaxed);
-        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count.0 as u32), Ordering::Relaxed);
         Ok(())
     }
 
@@ -224,7 +226,7 @@ impl<M: Machine> List<M> {
 pub(crate) struct Chain {
     pub(crate) first: Frame,
     pub(crate) last: Frame,
-    pub(crate) count: u32,
+    pub(crate) count: BlockCount,
 }
 
 /// Free lists for CPUs that share the zone lock.
@@ -266,6 +268,7 @@ impl<M: Machine> ConcurrentLists<'_, '_, M> {
     /// Inserts a chain of blocks at the front of a list.
     pub(crate) fn splice(&self, list: ListId, chain: Chain) -> Result<(), Broken> {
         let Chain { first, last, count } = chain;
+        let count = count.0 as u32;
         // Counted first, so that the line with both words is fetched once.
         self.count(list, count);
         smp_list::splice(self.machine, self, head_of(list), node_of(first), node_of(last))

@@ -3,18 +3,19 @@
 use crate::frame::frame::Part;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::Shared;
+use crate::types::counts::FrameCount;
 use crate::types::units::FrameRange;
 
 /// Number of frames by use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PageblockUsage {
-    pub(crate) free: u64,
+    pub(crate) free: FrameCount,
     /// Allocated frames that their owner can move.
-    pub(crate) movable: u64,
+    pub(crate) movable: FrameCount,
     /// Frames on per-CPU lists, in depots, or moving between two places.
-    pub(crate) cached: u64,
+    pub(crate) cached: FrameCount,
     /// All other frames with memory.
-    pub(crate) other: u64,
+    pub(crate) other: FrameCount,
 }
 
 impl PageblockUsage {
@@ -37,7 +38,7 @@ impl PageblockUsage {
                 None => None,
             };
             if let Some(counter) = counter {
-                *counter = counter.wrapping_add(u64::from(next.0.wrapping_sub(at.0)));
+                *counter = counter.plus(FrameRange { start: at, end: next }.frames());
             }
             at = next;
         }
@@ -45,12 +46,12 @@ impl PageblockUsage {
     }
 
     /// Returns the frames that are in use and can be moved or drained.
-    pub(crate) fn used(self) -> u64 {
-        self.movable.saturating_add(self.cached)
+    pub(crate) fn used(self) -> FrameCount {
+        self.movable.plus(self.cached)
     }
 
     /// Returns the frames with memory.
-    pub(crate) fn memory(self) -> u64 {
-        self.free.saturating_add(self.movable).saturating_add(self.cached).saturating_add(self.other)
+    pub(crate) fn memory(self) -> FrameCount {
+        self.free.plus(self.movable).plus(self.cached).plus(self.other)
     }
 }

@@ -14,6 +14,7 @@ use crate::policy::watermark::Mark;
 use crate::range::contig_range::{Means, Purpose};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::GlobalEvent;
+use crate::types::counts::FrameCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, FrameRange, Order, PfnRange};
 use crate::zone::zone::Zone;
@@ -44,11 +45,11 @@ impl Targets {
     ///
     /// If all entries are used, it replaces one that has more free.
     fn note(&mut self, start: Frame, usage: PageblockUsage) {
-        let free = usage.free as u32;
+        let free = usage.free.0 as u32;
         let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
         if let Some(worst) = worst
             && free != 0
-            && usage.used().saturating_add(usage.other) != 0
+            && !usage.used().plus(usage.other).is_zero()
             && (worst.1 == 0 || free < worst.1)
         {
             *worst = (start, free);
@@ -144,11 +145,11 @@ impl<'a, M: Machine> World<'a, M> {
         places: &mut Targets,
         run: &mut Compacted,
     ) -> Option<Frame> {
-        let mut best: Option<(Frame, u64)> = None;
+        let mut best: Option<(Frame, FrameCount)> = None;
         let mut scanned = 0_u64;
         let most_at_all = match effort {
-            Effort::Worthwhile => (order.frames() / 2).saturating_add(1),
-            Effort::Any => order.frames(),
+            Effort::Worthwhile => FrameCount::of_block(order).half().plus(FrameCount(1)),
+            Effort::Any => FrameCount::of_block(order),
         };
         let first = zone.compaction.cursor.load(Ordering::Relaxed);
         let (ahead, wrapped) = (self.ranges_of(zone, order), self.ranges_of(zone, order));
@@ -176,25 +177,25 @@ impl<'a, M: Machine> World<'a, M> {
         order: Order,
         places: &mut Targets,
         scanned: &mut u64,
-    ) -> Option<u64> {
+    ) -> Option<FrameCount> {
         let frames = &self.shared.frames;
-        let (end, step) = (start.add(order.frames()), frames.geometry.pageblock_order.frames());
-        let (mut in_use, mut free, mut at) = (Some(0_u64), 0_u64, start);
+        let (end, pageblock_order) = (start.add(order.frames()), frames.geometry.pageblock_order);
+        let (mut in_use, mut free, mut at) = (Some(FrameCount::ZERO), FrameCount::ZERO, start);
         while at < end {
-            let next = at.add(step);
+            let range = FrameRange::block(at, pageblock_order);
             let pageblock = frames.pageblock(at);
             if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
                 return None;
             }
-            let usage = PageblockUsage::of(&self.shared, FrameRange { start: at, end: next });
-            *scanned = scanned.saturating_add(usage.memory());
+            let usage = PageblockUsage::of(&self.shared, range);
+            *scanned = scanned.saturating_add(usage.memory().0);
             places.note(at, usage);
-            let can_be_emptied = usage.memory() == step && usage.other == 0;
-            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.saturating_add(usage.used()));
-            free = free.saturating_add(usage.free);
-            at = next;
+            let can_be_emptied = usage.memory() == range.frames() && usage.other.is_zero();
+            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.plus(usage.used()));
+            free = free.plus(usage.free);
+            at = range.end;
         }
-        in_use.filter(|_| free < order.frames())
+        in_use.filter(|_| free < FrameCount::of_block(order))
     }
 
     /// Allocates a place in the fullest of the recorded pageblocks.

@@ -21,6 +21,7 @@
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 use crate::sync::smp_list::Link;
+use crate::types::counts::BlockCount;
 use crate::types::units::Frame;
 
 record! {
@@ -48,8 +49,10 @@ pub(crate) struct Clusters<'a, M: Machine> {
 pub(crate) struct CutRun {
     pub(crate) first: Frame,
     pub(crate) last: Frame,
-    pub(crate) count: u32,
-    pub(crate) skipped: u32,
+    /// Pages in the run.
+    pub(crate) count: BlockCount,
+    /// Those of them that were not checked for merging.
+    pub(crate) skipped: BlockCount,
 }
 
 /// Clusters that belong to a zone: the first, and how many.
@@ -213,11 +216,11 @@ impl<M: Machine> Heap<M> {
     /// `None` if it has more than `most` pages.
     ///
     /// `first` is at the front of its list.
-    pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: u32) -> Option<CutRun> {
+    pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: BlockCount) -> Option<CutRun> {
         let number = load(clusters.of.get(first.index())?);
         let cluster = clusters.get(number)?;
         let last = Frame(load(&cluster.tail).checked_sub(1)?);
-        let (count, skipped) = (load(&cluster.count), load(&cluster.skipped));
+        let [count, skipped] = [&cluster.count, &cluster.skipped].map(|word| BlockCount(u64::from(load(word))));
         if count > most {
             return None;
         }

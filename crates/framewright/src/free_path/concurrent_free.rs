@@ -33,6 +33,7 @@ use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Pat
 use crate::shared::CallCx;
 use crate::stat::tally::Tally;
 use crate::sync::zone_lock::LockMode;
+use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::migratetype::ListId;
 use crate::types::units::Frame;
 use crate::zone::zone_guard::ZoneReader;
@@ -116,7 +117,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         let frames = self.lists.frames;
         let migratetype = frames.pageblock(block.frame()).migratetype();
         let (mut frame, mut order) = (block.frame(), block.order());
-        self.tally.count(migratetype, order.frames());
+        self.tally.count(migratetype, FrameCount::of_block(order));
         while order < frames.geometry.max_order {
             self.step(Step::Merge);
             let buddy = frame.buddy(order);
@@ -156,7 +157,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
             return false;
         }
         if state.is_skipped() {
-            self.tally.count_skipped(1_u64.wrapping_neg());
+            self.tally.uncount_skipped(BlockCount::ONE);
         }
         true
     }
@@ -171,15 +172,15 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
         for (before, after) in blocks.iter().zip(blocks.iter().skip(1)) {
             self.lists.chain(before.frame(), after.frame());
         }
+        let count = BlockCount(blocks.len() as u64);
         self.step(Step::ListAdd);
         self.lock(LockKind::FreeList, LockEvent::Wanted);
-        let put =
-            self.lists.splice(list, Chain { first: first.frame(), last: last.frame(), count: blocks.len() as u32 });
+        let put = self.lists.splice(list, Chain { first: first.frame(), last: last.frame(), count });
         self.lock(LockKind::FreeList, LockEvent::Taken);
         self.lock(LockKind::FreeList, LockEvent::Released);
         if put.is_err() {
             // The caller counts them after it has put them elsewhere.
-            self.tally.count(list.migratetype, list.order.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
+            self.tally.uncount(list.migratetype, count.frames(list.order));
             return false;
         }
         for block in blocks {
@@ -187,7 +188,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
             let state = frames.state(block.frame());
             let Some(free) = state.free(list.order, list.migratetype) else { continue };
             let free = if skipped { free.skipped() } else { free };
-            self.tally.count_skipped(u64::from(skipped));
+            self.tally.count_skipped(BlockCount(u64::from(skipped)));
             // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is
             // done; partner: the Acquire in `take`. Model: zone_spliced.
             let _ = word.cas(state.0, free.0, Ordering::Release);

@@ -9,6 +9,7 @@
 use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::seam::machine::{Machine, Step};
 use crate::shared::CallCx;
+use crate::types::counts::BlockCount;
 use crate::types::units::{CpuId, Frame};
 use crate::zone::release_owned::{each_word, has_owner, is_completed_by, release_owned};
 use crate::zone::zone::Zone;
@@ -66,7 +67,7 @@ pub(crate) fn put<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, start: Fram
             let guard = zone.lock(cx);
             // Meanwhile another CPU may have freed the pageblock, and a third one may have claimed it.
             if frames.owned.owner(start).is_none() || frames.owned.is_whole(start) {
-                release_owned(&guard.buddy(), start, u32::MAX);
+                release_owned(&guard.buddy(), start, BlockCount::ALL);
             }
         }
     }

@@ -123,7 +123,7 @@ fn free_blocks<M: Machine>(zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order:
     core::array::from_fn(|order| {
         core::array::from_fn(|migratetype| {
             let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
-            u64::from(zone.lists.len_racy(Order(order as u8), migratetype))
+            zone.lists.len_racy(Order(order as u8), migratetype).0
         })
     })
 }

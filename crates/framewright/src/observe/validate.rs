@@ -52,6 +52,7 @@ use crate::policy::mechanisms::{Hygiene, NumaStat, ZoneStat};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
+use crate::types::counts::BlockCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order, Pfn};
 use crate::zone::zone::Zone;
@@ -149,7 +150,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
     equal("C1", None, 0, u64::from(world.shared.machine.in_interrupt()))?;
     for zone in world.zones {
         let (mut census, cached, skipped) = frames_of(world, zone)?;
-        equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
+        equal("B7", None, skipped, zone.count.skipped_racy().0)?;
         lists_of(world, zone)?;
         deferred_of(world, zone, &mut census)?;
         let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
@@ -309,20 +310,20 @@ fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
     for order in Order(0).up_to(Order::LIMIT) {
         for migratetype in MigrateType::ALL {
             let len = zone.lists.len_racy(order, migratetype);
-            let mut found = 0_u32;
+            let mut found = BlockCount::ZERO;
             let mut at = zone.lists.first(order, migratetype);
             let mut last = None;
             while let Some(frame) = at {
                 let pfn = Some(frames.pfn(frame));
-                equal("B2", pfn, u64::from(len), u64::from(len.max(found.saturating_add(1))))?;
+                equal("B2", pfn, len.0, len.max(found.plus(BlockCount::ONE)).0)?;
                 equal("B1", pfn, 1, u64::from(frames.state(frame).as_free() == Some((order, migratetype))))?;
                 equal("B1", pfn, 1, u64::from(frames.pageblock(frame).zone() == Some(zone.idx)))?;
                 equal("B3", pfn, 1, u64::from(zone.lists.prev(frames, frame) == last))?;
-                found = found.saturating_add(1);
+                found = found.plus(BlockCount::ONE);
                 last = at;
                 at = zone.lists.next(frames, frame);
             }
-            equal("B2", None, u64::from(len), u64::from(found))?;
+            equal("B2", None, len.0, found.0)?;
             equal("B3", None, 1, u64::from(zone.lists.last(order, migratetype) == last))?;
         }
     }
@@ -419,7 +420,7 @@ fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u6
             at = at.add(1);
         }
     }
-    equal("O2", None, owned, zone.count.owned.load(Ordering::Relaxed))?;
+    equal("O2", None, owned, zone.count.owned_racy().0)?;
     Ok((total, entries))
 }
 
@@ -429,7 +430,7 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCou
         let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
         types
             .flat_map(|migratetype| Order(0).up_to(Order::LIMIT).map(move |order| (order, migratetype)))
-            .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
+            .map(|(order, mt)| zone.lists.len_racy(order, mt).frames(order).0)
             .fold(0_u64, u64::saturating_add)
     };
     let memory = zone.stat.memory_exact(&world.shared.stats, zone.idx);

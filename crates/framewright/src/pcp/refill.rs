@@ -26,6 +26,7 @@ use crate::pcp::ring::{Ring, RingId};
 use crate::policy::mechanisms::Refill;
 use crate::policy::watermark::Mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Step, Word};
+use crate::types::counts::{BlockCount, PageblockCount};
 use crate::types::units::{Frame, Order};
 
 /// The batch of large zones: one less than the head bytes of a cache line.
@@ -93,7 +94,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Takes up to `batch` blocks one by one; returns how many.
     fn refill_one_by_one(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
-        let mut moved = zone.alloc_own(want, batch, |frame| self.put_under(id, ring, frame));
+        let most = BlockCount(u64::from(batch));
+        let mut moved = zone.alloc_own(want, most, |frame| self.put_under(id, ring, frame)).0 as u32;
         let mut mode = Mode::Normal;
         while moved < batch
             && let Some(frame) = zone.alloc(want, &mut mode, true)
@@ -113,9 +115,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let mut runs = [None; MOST];
         let mut moved = 0_u32;
         for slot in &mut runs {
-            *slot = zone.cut(want, batch.saturating_sub(moved));
+            *slot = zone.cut(want, BlockCount(u64::from(batch.saturating_sub(moved))));
             let Some(run) = slot else { break };
-            moved = moved.saturating_add(run.count);
+            moved = moved.saturating_add(run.count.0 as u32);
         }
         drop(zone);
         if moved == 0 {
@@ -132,7 +134,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let frames = &self.cx.shared.frames;
         let mut at = Some(run.first);
         let mut moved = 0_u32;
-        while moved < run.count
+        while u64::from(moved) < run.count.0
             && let Some((frame, link)) = at.and_then(|frame| Some((frame, frames.links.get(frame.index())?)))
         {
             self.cx.shared.machine.step(Step::Unfold);
@@ -160,7 +162,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             if left == 0 {
                 break;
             }
-            *slot = zone.alloc_part(want, u64::from(left) << id.order.0.min(31), &mut mode);
+            *slot = zone.alloc_part(want, BlockCount(u64::from(left)).frames(id.order), &mut mode);
             let Some((_, order)) = slot else { break };
             left = left.saturating_sub(1 << order.0.saturating_sub(id.order.0).min(31));
         }
@@ -244,7 +246,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let mut larger = order.up_to(max);
         let is_there = zone.stat.memory_racy(&self.cx.shared.stats, zone.idx).free >= needed
             && want.order <= order
-            && larger.any(|order| zone.lists.len_racy(order, want.migratetype) != 0);
+            && larger.any(|order| !zone.lists.len_racy(order, want.migratetype).is_zero());
         if !is_there {
             return None;
         }
@@ -255,7 +257,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             false => buddy.alloc_smallest(order, want.migratetype),
         })?;
         shared.frames.owned.claim(start, self.cx.cpu);
-        guard.buddy().tally.count_owned(1);
+        guard.buddy().tally.count_owned(PageblockCount::ONE);
         Some(start)
     }
 }

@@ -9,6 +9,7 @@ use crate::pcp::ring::{RingId, SMALL_RINGS, SlotRange};
 use crate::seam::field::record;
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Word};
 use crate::sync::ticket_lock::TicketLock;
+use crate::types::counts::FrameCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::ZoneIdx;
 
@@ -120,9 +121,9 @@ impl<M: Machine> Shard<M> {
     /// Returns an upper bound of the frames in the shard, at this moment.
     ///
     /// It includes the magazines that are being emptied.
-    pub(crate) fn cached_racy(&self) -> u64 {
+    pub(crate) fn cached_racy(&self) -> FrameCount {
         let away = u64::from(self.away.load(Ordering::Relaxed)).saturating_mul(u64::from(MAGAZINE));
-        u64::from(self.frames_racy()).saturating_add(away)
+        FrameCount(u64::from(self.frames_racy()).saturating_add(away))
     }
 
     /// Returns its magazines: the first, and how many.

@@ -34,6 +34,7 @@ use crate::range::migrate::MigrateError;
 use crate::range::split::mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Patience, Step, Word};
 use crate::shared::CallCx;
+use crate::types::counts::FrameCount;
 use crate::types::error::AllocError;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
@@ -247,7 +248,7 @@ impl<'a, M: Machine> World<'a, M> {
         let (mut round, mut returns) = (0_u32, 0_u32);
         loop {
             match means {
-                Means::Compaction(_) if round == 0 => 0,
+                Means::Compaction(_) if round == 0 => FrameCount::ZERO,
                 Means::Compaction(_) => self.drain_unmerged(),
                 _ => self.drain_all(),
             };

@@ -15,6 +15,7 @@ use crate::policy::watermark::Rights;
 use crate::seam::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::stat::zone_stat::Background;
+use crate::types::counts::PageblockCount;
 use crate::types::error::Why;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
@@ -55,7 +56,7 @@ const STALL: u64 = 20_000_000;
 /// Pageblocks by which the marks rise for such a wait.
 ///
 /// One, and one more for each pair of mobilities and direction (the patch's formula).
-const STALL_BOOST: u64 = 1 + 2 * 3;
+const STALL_BOOST: PageblockCount = PageblockCount(1 + 2 * 3);
 
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -369,7 +370,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn merge_for(&self, plan: &Plan) -> bool {
         let rights = first_rights(plan);
         let mut found = false;
-        for zone in self.zonelist(plan).filter(|zone| zone.count.skipped.load(Ordering::Relaxed) != 0) {
+        for zone in self.zonelist(plan).filter(|zone| !zone.count.skipped_racy().is_zero()) {
             let is_enough = || self.may_serve(zone, plan, rights);
             if is_enough() {
                 return true;
@@ -390,12 +391,12 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Frees the deferred frees of the request's zones; returns the number of frames.
     fn drain_deferred_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
+        self.zonelist(plan).map(|zone| self.drain_deferred(zone).0).fold(0, u64::saturating_add)
     }
 
     /// Drains the depots of the request's zones; returns the number of frames.
     fn drain_depots_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
+        self.zonelist(plan).map(|zone| self.drain_depot(zone).0).fold(0, u64::saturating_add)
     }
 
     /// Releases as many owned pageblocks as the request needs; returns the number of frames.
@@ -408,7 +409,7 @@ impl<'a, M: Machine> World<'a, M> {
             let is_enough = || self.may_serve(zone, plan, rights);
             let owned = &self.shared.frames.owned;
             disowned =
-                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough));
+                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough).0);
             if disowned != 0 && is_enough() {
                 break;
             }

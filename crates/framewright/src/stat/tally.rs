@@ -9,6 +9,7 @@ use core::cell::Cell;
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::zone_lock::LockMode;
+use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
 use crate::types::migratetype::MigrateType;
 
 record! {
@@ -24,13 +25,23 @@ record! {
         pub(crate) word isolated: M::U64,
         pub(crate) word quarantined: M::U64,
         /// Free *blocks* that were not checked for merging.
-        pub(crate) word skipped: M::U64,
+        word skipped: M::U64,
         /// Pageblocks that CPUs own; changed under the zone lock, held exclusively.
-        pub(crate) word owned: M::U64,
+        word owned: M::U64,
     }
 }
 
 impl<M: Machine> ListCount<M> {
+    /// Returns the number of free blocks that were not checked for merging, at this moment.
+    pub(crate) fn skipped_racy(&self) -> BlockCount {
+        BlockCount(self.skipped.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of pageblocks that CPUs own, at this moment.
+    pub(crate) fn owned_racy(&self) -> PageblockCount {
+        PageblockCount(self.owned.load(Ordering::Relaxed))
+    }
+
     /// Resets the counts of blocks on the lists to 0.
     #[inline]
     pub(crate) fn reset(&self) {
@@ -81,6 +92,10 @@ fn bump(cell: &Cell<u64>, change: u64) {
     cell.set(cell.get().wrapping_add(change));
 }
 
+fn lower(cell: &Cell<u64>, change: u64) {
+    bump(cell, change.wrapping_neg());
+}
+
 impl Tally {
     /// Takes the changes of free frames, CMA frames and high-atomic frames; resets them to 0.
     #[inline]
@@ -88,8 +103,17 @@ impl Tally {
         [&self.free, &self.cma, &self.highatomic].map(Cell::take)
     }
 
-    /// Counts `frames` more free frames on lists of this type.
-    pub(crate) fn count(&self, migratetype: MigrateType, frames: u64) {
+    /// Counts more free frames on lists of this type.
+    pub(crate) fn count(&self, migratetype: MigrateType, frames: FrameCount) {
+        self.change(migratetype, frames.0);
+    }
+
+    /// Counts fewer free frames on lists of this type.
+    pub(crate) fn uncount(&self, migratetype: MigrateType, frames: FrameCount) {
+        self.change(migratetype, frames.0.wrapping_neg());
+    }
+
+    fn change(&self, migratetype: MigrateType, frames: u64) {
         match migratetype {
             MigrateType::Isolate => return bump(&self.isolated, frames),
             MigrateType::Cma => bump(&self.cma, frames),
@@ -99,19 +123,29 @@ impl Tally {
         bump(&self.free, frames);
     }
 
-    /// Counts `blocks` more blocks that were not checked for merging.
-    pub(crate) fn count_skipped(&self, blocks: u64) {
-        bump(&self.skipped, blocks);
+    /// Counts more blocks that were not checked for merging.
+    pub(crate) fn count_skipped(&self, blocks: BlockCount) {
+        bump(&self.skipped, blocks.0);
     }
 
-    /// Counts `pageblocks` more pageblocks owned by CPUs.
-    pub(crate) fn count_owned(&self, pageblocks: u64) {
-        bump(&self.owned, pageblocks);
+    /// Counts fewer blocks that were not checked for merging.
+    pub(crate) fn uncount_skipped(&self, blocks: BlockCount) {
+        lower(&self.skipped, blocks.0);
     }
 
-    /// Counts `frames` more quarantined frames.
-    pub(crate) fn count_quarantined(&self, frames: u64) {
-        bump(&self.quarantined, frames);
+    /// Counts more pageblocks owned by CPUs.
+    pub(crate) fn count_owned(&self, pageblocks: PageblockCount) {
+        bump(&self.owned, pageblocks.0);
+    }
+
+    /// Counts fewer pageblocks owned by CPUs.
+    pub(crate) fn uncount_owned(&self, pageblocks: PageblockCount) {
+        lower(&self.owned, pageblocks.0);
+    }
+
+    /// Counts more quarantined frames.
+    pub(crate) fn count_quarantined(&self, frames: FrameCount) {
+        bump(&self.quarantined, frames.0);
     }
 
     /// Resets the changes of blocks on the lists to 0.

@@ -27,6 +27,7 @@ use crate::stat::tally::{Tally, add};
 use crate::stat::vmstat::NumaItem;
 use crate::stat::zone_diffs::{CMA, FREE, ITEMS, OWN, ZoneDiffs};
 use crate::sync::zone_lock::LockMode;
+use crate::types::counts::FrameCount;
 use crate::types::units::{CpuId, Order, ZoneIdx};
 
 /// Words of a zone's record: two pairs of cache lines.
@@ -170,8 +171,8 @@ impl<M: Machine> ZoneCounters<M> {
     /// The boost rises no further than its limit.
     ///
     /// Caller holds: the zone lock, exclusively.
-    pub(crate) fn raise_boost(&self, by: u64, factor: u32, zone: BoostedZone) -> bool {
-        let raised = raised_boost(self.boost(), by, factor, zone);
+    pub(crate) fn raise_boost(&self, by: FrameCount, factor: u32, zone: BoostedZone) -> bool {
+        let raised = raised_boost(self.boost(), by.0, factor, zone);
         raised.inspect(|&frames| self.boost.store(frames, Ordering::Relaxed)).is_some()
     }
 

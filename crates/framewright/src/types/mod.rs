@@ -3,4 +3,5 @@
 pub mod request;
 pub mod error;
 pub(crate) mod migratetype;
+pub(crate) mod counts;
 pub(crate) mod units;

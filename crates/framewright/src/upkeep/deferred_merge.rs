@@ -24,7 +24,7 @@ const STRETCH: u32 = 64;
 impl<M: Machine> World<'_, M> {
     /// Merges unmerged blocks of a zone, until `enough` or one full round.
     pub(crate) fn merge_skipped(&self, zone: &Zone<M>, enough: impl Fn() -> bool) {
-        let is_done = || zone.count.skipped.load(Ordering::Relaxed) == 0 || enough();
+        let is_done = || zone.count.skipped_racy().is_zero() || enough();
         let count = self.shared.frames.pageblocks.len() as u32;
         let first = zone.merging.cursor.load(Ordering::Relaxed);
         for turn in 0..count {

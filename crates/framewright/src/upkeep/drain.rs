@@ -28,7 +28,8 @@ use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
 use crate::policy::watermark::Rights;
-use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::seam::machine::{Machine, Step};
+use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::release_owned;
 use crate::zone::zone::Zone;
@@ -39,7 +40,7 @@ use crate::zonelist::world::World;
 /// Frames assumed to be in motion while a list is held.
 ///
 /// More than any holder moves at once.
-const MOVING: u64 = 1 << 20;
+const MOVING: FrameCount = FrameCount(1 << 20);
 
 /// The cached frames of the zones that a request may use, at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,7 +48,7 @@ pub(crate) struct Cached {
     /// Frames on per-CPU lists and in depots.
     ///
     /// More than that while the other places may hold frames.
-    frames: u64,
+    frames: FrameCount,
     /// Blocks and frames that went through the per-CPU lists so far.
     traffic: u64,
     /// The marks would permit the request if all cached frames were in the zones.
@@ -57,7 +58,7 @@ pub(crate) struct Cached {
 impl Cached {
     /// Whether a drain may help the request.
     pub(crate) fn helps(self) -> bool {
-        self.helps && self.frames != 0
+        self.helps && !self.frames.is_zero()
     }
 
     /// Whether an attempt between `before` and `self` failed rightly.
@@ -70,15 +71,15 @@ impl Cached {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Frees all cached frames to their zones, merges them, and returns their number.
-    pub(crate) fn drain_all(&self) -> u64 {
+    pub(crate) fn drain_all(&self) -> FrameCount {
         let drained = self.drain_unmerged();
         self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
         drained
     }
 
     /// Like [`World::drain_all`], but leaves blocks unmerged that were freed unmerged.
-    pub(crate) fn drain_unmerged(&self) -> u64 {
-        self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).fold(0, u64::saturating_add)
+    pub(crate) fn drain_unmerged(&self) -> FrameCount {
+        self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).fold(FrameCount::ZERO, FrameCount::plus)
     }
 
     /// Frees all cached frames of the zones that a request may use.
@@ -108,9 +109,9 @@ impl<'a, M: Machine> World<'a, M> {
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
             let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
-            all.frames = all.frames.saturating_add(frames);
+            all.frames = all.frames.plus(frames);
             all.traffic = all.traffic.wrapping_add(traffic);
-            all.helps |= helps && frames != 0;
+            all.helps |= helps && !frames.is_zero();
         }
         all
     }
@@ -119,17 +120,17 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Looks at no more lists than the answer needs.
     pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        let is_unmerged = plan.order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0;
+        let is_unmerged = plan.order.0 != 0 && !zone.count.skipped_racy().is_zero();
         let could = |frames| zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
         let mut cached = self.cached_behind(zone);
-        if (cached != 0 || is_unmerged) && could(cached) {
+        if (!cached.is_zero() || is_unmerged) && could(cached) {
             return true;
         }
         let pageblock_order = self.shared.frames.geometry.pageblock_order;
         self.lists_of(zone).any(|pcp| {
-            let listed = u64::from(pcp.count_racy(pageblock_order)).saturating_add(self.moving(pcp));
-            cached = cached.saturating_add(listed);
-            listed != 0 && could(cached)
+            let listed = FrameCount(u64::from(pcp.count_racy(pageblock_order))).plus(self.moving(pcp));
+            cached = cached.plus(listed);
+            !listed.is_zero() && could(cached)
         })
     }
 
@@ -138,10 +139,10 @@ impl<'a, M: Machine> World<'a, M> {
         let mut cached = Cached::default();
         for pcp in self.lists_of(zone) {
             let (frames, traffic) = pcp.look_racy(pageblock_order);
-            cached.frames = cached.frames.saturating_add(self.moving(pcp)).saturating_add(frames);
+            cached.frames = cached.frames.plus(self.moving(pcp)).plus(FrameCount(frames));
             cached.traffic = cached.traffic.wrapping_add(traffic);
         }
-        cached.frames = cached.frames.saturating_add(self.cached_behind(zone));
+        cached.frames = cached.frames.plus(self.cached_behind(zone));
         cached
     }
 
@@ -159,22 +160,21 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// The caller reads this after the lists. A holder that has left by then has put its frames where the next attempt
     /// finds them.
-    fn moving(&self, pcp: &Pcp<M>) -> u64 {
+    fn moving(&self, pcp: &Pcp<M>) -> FrameCount {
         // ORDER: full fence. An empty list may mean that it is held, and its holder set its flag before; partner: the
         // light fence in `Pcp::enter`, and that of a claim. Model: reach_freed_plain.
         self.shared.machine.fence();
-        if pcp.is_held_racy() { MOVING } else { 0 }
+        if pcp.is_held_racy() { MOVING } else { FrameCount::ZERO }
     }
 
     /// Returns the cached frames of a zone that are not on per-CPU lists.
     ///
     /// An upper bound while some may be in motion.
-    fn cached_behind(&self, zone: &Zone<M>) -> u64 {
-        let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(0, u64::saturating_add);
-        let pageblock_order = self.shared.frames.geometry.pageblock_order;
-        let owned = zone.count.owned.load(Ordering::Relaxed).saturating_mul(pageblock_order.frames());
-        let deferred = if zone.deferred.is_empty() { 0 } else { MOVING };
-        [owned, deferred].into_iter().fold(stored, u64::saturating_add)
+    fn cached_behind(&self, zone: &Zone<M>) -> FrameCount {
+        let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(FrameCount::ZERO, FrameCount::plus);
+        let owned = zone.count.owned_racy().frames(self.shared.frames.geometry.pageblock_order);
+        let deferred = if zone.deferred.is_empty() { FrameCount::ZERO } else { MOVING };
+        stored.plus(owned).plus(deferred)
     }
 
     /// Returns every CPU.
@@ -185,11 +185,11 @@ impl<'a, M: Machine> World<'a, M> {
     /// Frees all cached frames of a zone to it and returns their number.
     ///
     /// Merges no blocks that were left unmerged.
-    fn drain_zone(&self, zone: &Zone<M>, claim: Claim) -> u64 {
+    fn drain_zone(&self, zone: &Zone<M>, claim: Claim) -> FrameCount {
         // Owned pageblocks come first, so that blocks from the lists are freed to the zone.
         let owned = self.drain_owned(zone);
-        let listed = self.cpus().map(|cpu| self.drain_lists(cpu, zone, claim)).fold(owned, u64::saturating_add);
-        listed.saturating_add(self.drain_depot(zone)).saturating_add(self.drain_deferred(zone))
+        let listed = self.cpus().map(|cpu| self.drain_lists(cpu, zone, claim)).fold(owned, FrameCount::plus);
+        listed.plus(self.drain_depot(zone)).plus(self.drain_deferred(zone))
     }
 
     /// Frees all cached frames of a zone to it, from any context.
@@ -209,7 +209,7 @@ impl<'a, M: Machine> World<'a, M> {
         for start in shared.frames.owned.starts() {
             let is_owned = shared.frames.owned.owner(start).is_some();
             if is_owned && shared.frames.pageblock(start).zone() == Some(zone.idx) {
-                release_owned(&guard.buddy(), start, u32::MAX);
+                release_owned(&guard.buddy(), start, BlockCount::ALL);
             }
         }
         let give = |frame: Frame, order: Order| {
@@ -224,7 +224,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.pcps.depots.drain_nolock(shard, |frame, ring| give(frame, ring.order));
         }
         guard.account();
-        if order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0 {
+        if order.0 != 0 && !zone.count.skipped_racy().is_zero() {
             let pageblocks = shared.frames.pageblocks.len() as u32;
             let starts = (0..pageblocks).map(|number| Frame(number << shared.frames.geometry.pageblock_order.0));
             for start in starts.filter(|&start| shared.frames.pageblock(start).zone() == Some(zone.idx)) {
@@ -235,15 +235,16 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Frees the deferred frees of a zone to it; returns the number of frames.
-    pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
-        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx)).unwrap_or(0) }
+    pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> FrameCount {
+        let freed = if zone.deferred.is_empty() { None } else { self.pinned(|cx| zone.free_deferred(cx)) };
+        freed.unwrap_or_default()
     }
 
     /// Frees every block in a zone's depot to the zone; returns the number of frames.
-    pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> u64 {
-        let mut drained = 0_u64;
+    pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> FrameCount {
+        let mut drained = FrameCount::ZERO;
         let depots = &self.pcps.depots;
-        for shard in depots.of(zone).iter().filter(|shard| shard.cached_racy() != 0) {
+        for shard in depots.of(zone).iter().filter(|shard| !shard.cached_racy().is_zero()) {
             // Other CPUs may keep adding magazines: the loop ends after the number that exist.
             for _ in depots.magazines {
                 let more = self.pinned(|cx| {
@@ -253,7 +254,7 @@ impl<'a, M: Machine> World<'a, M> {
                             if batch.room() == 0 {
                                 free_batch(cx, zone, &mut batch);
                             }
-                            drained = drained.saturating_add(ring.order.frames());
+                            drained = drained.plus(FrameCount::of_block(ring.order));
                             collect(&self.shared, &mut batch, frame, ring.order);
                         });
                         free_batch(cx, zone, &mut batch);
@@ -268,7 +269,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Takes all pageblocks of a zone from their owners; returns their number of free frames.
-    pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
+    pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> FrameCount {
         self.release_owned(zone, |_, _| true, || false)
     }
 
@@ -280,11 +281,11 @@ impl<'a, M: Machine> World<'a, M> {
         zone: &Zone<M>,
         wanted: impl Fn(Frame, CpuId) -> bool,
         is_enough: impl Fn() -> bool,
-    ) -> u64 {
+    ) -> FrameCount {
         let frames = &self.shared.frames;
-        let mut disowned = 0_u64;
+        let mut disowned = FrameCount::ZERO;
         for start in frames.owned.starts() {
-            if zone.count.owned.load(Ordering::Relaxed) == 0 {
+            if zone.count.owned_racy().is_zero() {
                 break;
             }
             let is_wanted = frames.owned.owner(start).is_some_and(|owner| wanted(start, owner))
@@ -296,8 +297,10 @@ impl<'a, M: Machine> World<'a, M> {
                 break;
             }
             // A batch at a time, so that the zone lock is never held for long.
-            while let Some(some) = self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BATCH as u32)) {
-                disowned = disowned.saturating_add(some.frames);
+            while let Some(some) =
+                self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BlockCount(BATCH as u64)))
+            {
+                disowned = disowned.plus(some.frames);
                 if some.done {
                     break;
                 }
@@ -309,24 +312,24 @@ impl<'a, M: Machine> World<'a, M> {
     /// Frees every block on one CPU's lists, and the pageblocks that the CPU owns.
     ///
     /// Returns the number of frames.
-    pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn drain_cpu(&self, cpu: CpuId) -> FrameCount {
         let zones = self.zones.iter().map(|zone| {
             let owned = self.release_owned(zone, |_, owner| owner == cpu, || false);
-            owned.saturating_add(self.drain_lists(cpu, zone, Claim::Wait))
+            owned.plus(self.drain_lists(cpu, zone, Claim::Wait))
         });
-        zones.fold(0, u64::saturating_add)
+        zones.fold(FrameCount::ZERO, FrameCount::plus)
     }
 
     /// Frees every block on one CPU's lists of a zone; returns the number of frames.
     ///
     /// A block is freed to the zone, or to the owner of its pageblock. A CPU that does not leave its lists in time
     /// keeps its blocks.
-    fn drain_lists(&self, cpu: CpuId, zone: &Zone<M>, claim: Claim) -> u64 {
+    fn drain_lists(&self, cpu: CpuId, zone: &Zone<M>, claim: Claim) -> FrameCount {
         if !zone.is_populated() {
-            return 0;
+            return FrameCount::ZERO;
         }
         self.shared.machine.step(Step::Drain);
-        let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return 0 };
+        let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return FrameCount::ZERO };
         if pcp.depot {
             self.shared.machine.step(Step::DrainCount);
         }
@@ -334,8 +337,9 @@ impl<'a, M: Machine> World<'a, M> {
         // that run at once claimed each other's empty lists, they would keep each other busy.
         pcp.wait_for_holder(&self.shared.machine, claim);
         if pcp.count_racy(self.shared.frames.geometry.pageblock_order) == 0 {
-            return 0;
+            return FrameCount::ZERO;
         }
-        self.pinned(|cx| self.pcps.claim(cx, cpu, zone, claim).map_or(0, |pcp| pcp.drain_all())).unwrap_or(0)
+        let drained = self.pinned(|cx| self.pcps.claim(cx, cpu, zone, claim).map_or(0, |pcp| pcp.drain_all()));
+        FrameCount(drained.unwrap_or(0))
     }
 }

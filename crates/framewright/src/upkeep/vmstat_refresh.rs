@@ -40,7 +40,7 @@ impl<M: Machine> World<'_, M> {
             // In this order: frames that are freed here are counted on the CPU that runs here.
             self.expire(cpu, zone, &mut refreshed);
             refreshed.told = refreshed.told.saturating_add(self.fold(cpu, zone));
-            refreshed.drained = refreshed.drained.saturating_add(self.drain_deferred(zone));
+            refreshed.drained = refreshed.drained.saturating_add(self.drain_deferred(zone).0);
         }
         refreshed
     }

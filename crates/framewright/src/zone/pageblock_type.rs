@@ -2,6 +2,7 @@
 
 use crate::frame::pageblock::Pageblock;
 use crate::seam::machine::{Machine, Ordering, Word};
+use crate::types::counts::BlockCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::Frame;
 use crate::zone::release_owned::release_owned;
@@ -13,7 +14,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
     /// Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
         let old = self.shared.frames.pageblock(frame);
-        release_owned(&self.buddy(), frame, u32::MAX);
+        release_owned(&self.buddy(), frame, BlockCount::ALL);
         let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();
         self.count_reserve(old, self.shared.frames.pageblock(frame));
         done

@@ -7,13 +7,14 @@
 use crate::buddy::buddy::{Buddy, Place};
 use crate::seam::machine::{Machine, Step};
 use crate::shared::Shared;
+use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
 use crate::types::units::{Frame, Order, PfnRange};
 
 /// Result of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReleasedOwned {
     /// Number of frames freed to the zone.
-    pub(crate) frames: u64,
+    pub(crate) frames: FrameCount,
     /// Whether all free frames were freed.
     ///
     /// If not, the caller must continue, and may release the lock in between.
@@ -25,17 +26,16 @@ pub(crate) struct ReleasedOwned {
 /// The pageblock need not have an owner.
 ///
 /// It stops after `most` blocks, and those of one more word.
-pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
+pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: BlockCount) -> ReleasedOwned {
     let owned = &buddy.frames().owned;
     if owned.release(frame) {
-        buddy.tally.count_owned(1_u64.wrapping_neg());
+        buddy.tally.uncount_owned(PageblockCount::ONE);
     }
     let mut run = PfnRange::default();
-    let (mut given, mut frames) = (0_u32, 0_u64);
+    let mut freed = FreedRun::default();
     for (start, word) in owned.words(frame) {
-        if given >= most {
-            let (_, last) = free_run(buddy, run);
-            return ReleasedOwned { frames: frames.wrapping_add(last), done: false };
+        if freed.blocks >= most {
+            return ReleasedOwned { frames: freed.plus(free_run(buddy, run)).frames, done: false };
         }
         buddy.step(Step::GiveUnmerged);
         let mut bits = owned.take(word);
@@ -45,8 +45,7 @@ pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
             let length = (bits >> gap).trailing_ones();
             let from = at.wrapping_add(u64::from(gap));
             if run.end.0 != from {
-                let (blocks, last) = free_run(buddy, run);
-                (given, frames) = (given.wrapping_add(blocks), frames.wrapping_add(last));
+                freed = freed.plus(free_run(buddy, run));
                 run = PfnRange::new(from, from);
             }
             run.end = run.end.add(u64::from(length));
@@ -54,20 +53,32 @@ pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
             bits = (bits >> gap).checked_shr(length).unwrap_or(0);
         }
     }
-    let (_, last) = free_run(buddy, run);
-    ReleasedOwned { frames: frames.wrapping_add(last), done: true }
+    ReleasedOwned { frames: freed.plus(free_run(buddy, run)).frames, done: true }
 }
 
-/// Frees a run of frames; returns the number of blocks and of frames.
+/// What the release of runs freed.
+#[derive(Clone, Copy, Default)]
+struct FreedRun {
+    blocks: BlockCount,
+    frames: FrameCount,
+}
+
+impl FreedRun {
+    const fn plus(self, more: FreedRun) -> FreedRun {
+        FreedRun { blocks: self.blocks.plus(more.blocks), frames: self.frames.plus(more.frames) }
+    }
+}
+
+/// Frees a run of frames; returns what was freed.
 ///
 /// The run is given by the frames' indices.
-fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
-    let mut blocks = 0_u32;
+fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> FreedRun {
+    let mut blocks = BlockCount::ZERO;
     for (start, order) in run.blocks(buddy.pageblock_order()) {
         buddy.free(Frame(start.0 as u32), order, Place::Warm);
-        blocks = blocks.wrapping_add(1);
+        blocks = blocks.plus(BlockCount::ONE);
     }
-    (blocks, run.frames())
+    FreedRun { blocks, frames: FrameCount(run.frames()) }
 }
 
 /// Returns whether a block lies in one pageblock, and that pageblock has an owner.
@@ -86,7 +97,7 @@ pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
     if is_owned {
         each_word(buddy.shared, frame, order, |start, mask| {
             if is_completed_by(buddy.shared, start, mask) {
-                release_owned(buddy, start, u32::MAX);
+                release_owned(buddy, start, BlockCount::ALL);
             }
         });
     }

@@ -12,6 +12,7 @@
 use crate::policy::watermark::{BoostedZone, Mark, boost_cap};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::Shared;
+use crate::types::counts::PageblockCount;
 use crate::zone::zone::Zone;
 
 impl<M: Machine> Zone<M> {
@@ -21,17 +22,17 @@ impl<M: Machine> Zone<M> {
         boost_cap(factor, high, shared.frames.geometry.pageblock_order.frames()).unwrap_or(0)
     }
 
-    /// Raises the zone's marks by `pageblocks` pageblocks, up to their limit.
+    /// Raises the zone's marks by a number of pageblocks, up to their limit.
     ///
     /// Returns false if they may not rise, or the mechanism is off.
-    pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: u64) -> bool {
+    pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: PageblockCount) -> bool {
         let factor = shared.mechanisms.watermark_boost.get();
         if factor == 0 {
             return false;
         }
-        let pageblock = shared.frames.geometry.pageblock_order.frames();
+        let pageblock_order = shared.frames.geometry.pageblock_order;
         let (managed, high) = (self.managed.load(Ordering::Relaxed), self.stat.mark_unboosted(Mark::High));
-        let zone = BoostedZone { managed, high, pageblock };
-        self.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, zone)
+        let zone = BoostedZone { managed, high, pageblock: pageblock_order.frames() };
+        self.stat.raise_boost(pageblocks.frames(pageblock_order), factor, zone)
     }
 }

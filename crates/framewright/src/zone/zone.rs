@@ -24,6 +24,7 @@ use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
 use crate::sync::zone_lock::{LockChoice, LockMode, ZoneSpinLock};
+use crate::types::counts::FrameCount;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
@@ -190,7 +191,7 @@ impl<M: Machine> Zone<M> {
         let may_take = |memory| {
             may_take(order, max, memory, self.kept_from(order, highest, rights), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
-                self.lists.len_racy(order, migratetype) != 0
+                !self.lists.len_racy(order, migratetype).is_zero()
             })
         };
         // A request is never refused because of the CPUs' deltas.
@@ -207,7 +208,7 @@ impl<M: Machine> Zone<M> {
         order: Order,
         highest: ZoneKind,
         rights: Rights,
-        more: u64,
+        more: FrameCount,
     ) -> bool {
         shared.machine.step(Step::Watermark);
         let memory = if self.stat.has_deltas() {
@@ -215,7 +216,7 @@ impl<M: Machine> Zone<M> {
         } else {
             self.stat.memory_racy(&shared.stats, self.idx)
         };
-        let memory = FreeMemory { free: memory.free.saturating_add(more), ..memory };
+        let memory = FreeMemory { free: memory.free.saturating_add(more.0), ..memory };
         is_above(order, memory, self.kept_from(order, highest, rights), rights)
     }
 

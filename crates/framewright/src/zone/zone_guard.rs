@@ -17,6 +17,7 @@ use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::stat::zone_diffs::ZoneDiffs;
 use crate::sync::ticket_lock::Ticket;
 use crate::sync::zone_lock::LockMode;
+use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::free_to_owner;
 use crate::zone::repair::repair;
@@ -69,14 +70,14 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Frees the deferred blocks, a batch per lock section; returns the number of frames.
-    pub(crate) fn free_deferred(&self, cx: CallCx<'_, '_, M>) -> u64 {
-        let mut taken_back = 0_u64;
+    pub(crate) fn free_deferred(&self, cx: CallCx<'_, '_, M>) -> FrameCount {
+        let mut taken_back = FrameCount::ZERO;
         // Other CPUs may keep freeing: the loop is bounded by the number of blocks that can exist.
         for _ in 0..=cx.shared.frames.heads.len() as u32 / TAKEN_BACK {
             if self.deferred.is_empty() {
                 break;
             }
-            taken_back = taken_back.wrapping_add(self.guard(cx).free_deferred());
+            taken_back = taken_back.plus(self.guard(cx).free_deferred());
         }
         taken_back
     }
@@ -148,17 +149,17 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     ///
     /// They are counted as freed.
     #[cold]
-    pub(crate) fn free_deferred(&self) -> u64 {
+    pub(crate) fn free_deferred(&self) -> FrameCount {
         self.zone.clusters.settle();
         let frames = &self.shared.frames;
-        let mut freed = 0_u64;
+        let mut freed = FrameCount::ZERO;
         for _ in 0..TAKEN_BACK {
             let Some(frame) = self.zone.deferred.pop(frames) else { break };
             let order = frames.head(frame).order();
-            freed = freed.wrapping_add(order.frames());
+            freed = freed.plus(FrameCount::of_block(order));
             self.free_claimed(frame, order);
         }
-        self.zone.events.add(ZoneEvent::FreeFrames, freed);
+        self.zone.events.add(ZoneEvent::FreeFrames, freed.0);
         self.account();
         freed
     }
@@ -185,18 +186,18 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Takes up to `most` blocks of the request's own type and passes each to `each`.
     ///
     /// Returns the number of blocks.
-    pub(crate) fn alloc_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
+    pub(crate) fn alloc_own(&self, want: &Want, most: BlockCount, mut each: impl FnMut(Frame)) -> BlockCount {
         let shared = self.shared;
         if shared.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
-            return 0;
+            return BlockCount::ZERO;
         }
         let buddy = self.buddy();
-        let mut taken = 0_u32;
+        let mut taken = BlockCount::ZERO;
         while taken < most
             && let Ok(Some(frame)) = buddy.alloc_smallest(want.order, want.migratetype)
         {
             each(frame);
-            taken = taken.wrapping_add(1);
+            taken = taken.plus(BlockCount::ONE);
         }
         taken
     }
@@ -204,7 +205,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Cuts a run of at most `most` pages off the list of the request's type.
     ///
     /// `None` if no run begins at the front of that list.
-    pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<CutRun> {
+    pub(crate) fn cut(&self, want: &Want, most: BlockCount) -> Option<CutRun> {
         self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
             true => Ok(None),
             false => buddy.cut(want.migratetype, most),
@@ -215,7 +216,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Takes the smallest free block that serves the request; returns it with its order.
     ///
     /// The block is taken whole, unless it has more than `most` frames.
-    pub(crate) fn alloc_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
+    pub(crate) fn alloc_part(&self, want: &Want, most: FrameCount, mode: &mut Mode) -> Option<(Frame, Order)> {
         self.shared.machine.step(Step::Take);
         if *mode == Mode::Normal
             && let Some(part) = self.attempt(|buddy| fallback::alloc_part(buddy, want, most)).flatten()
@@ -283,7 +284,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
             self.shared.events.count(event);
             // The wake-up happens later: here the lock is held.
-            if fragmenting && self.zone.boost(self.shared, 1) && want.wakes {
+            if fragmenting && self.zone.boost(self.shared, PageblockCount::ONE) && want.wakes {
                 self.zone.stat.note_boost();
             }
             if machine.traces() {

@@ -12,7 +12,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether a zone has a free block of this order or larger for ordinary requests.
     pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
         let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-        order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
+        order
+            .up_to(self.max_order())
+            .any(|larger| usable.into_iter().any(|mt| !zone.lists.len_racy(larger, mt).is_zero()))
     }
 
     /// Returns the frames of a zone in free blocks of a pageblock or more.
@@ -35,7 +37,7 @@ impl<'a, M: Machine> World<'a, M> {
         let of = |order: Order| {
             let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
             let blocks = MigrateType::ALL.into_iter().filter(counted);
-            let blocks = blocks.map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
+            let blocks = blocks.map(|migratetype| zone.lists.len_racy(order, migratetype).0);
             blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
         };
         Order(0).up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)

@@ -7,6 +7,7 @@ use crate::policy::mechanisms::Hardened;
 use crate::seam::machine::Machine;
 use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
+use crate::types::counts::FrameCount;
 use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
 
@@ -51,7 +52,7 @@ impl<'a, M: Machine> World<'a, M> {
         let guard = zone.lock(cx);
         frames.set_head(frame, Head::NONE);
         if frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
-            guard.buddy().tally.count_quarantined(order.frames());
+            guard.buddy().tally.count_quarantined(FrameCount::of_block(order));
         }
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.aside.count(ZoneEvent::FreeFrames, order.frames());
