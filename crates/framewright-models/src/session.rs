@@ -209,12 +209,12 @@ impl Session {
 
     /// Returns what becomes of the execution that has ended.
     ///
-    /// A search that must start over first goes on for as many executions as it has made. The words that it learns
-    /// meanwhile do not throw a further search away.
+    /// A search that must start over first goes on for an eighth of the executions that it has made. A word that it
+    /// learns meanwhile does not throw a further search away; often it learns none.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.learned_at.get() {
             None => Verdict::Counts,
-            Some(at) if self.executions.get() < 2 * at => Verdict::Learns,
+            Some(at) if self.executions.get() < at + at / 8 => Verdict::Learns,
             Some(_) => Verdict::StartOver,
         }
     }
