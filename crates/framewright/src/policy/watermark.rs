@@ -66,30 +66,38 @@ pub(crate) struct FreeMemory {
     pub(crate) highatomic: u64,
 }
 
+/// Free memory that a request must leave in a zone, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    /// The mark that the request keeps, as it is in force.
+    pub(crate) mark: u64,
+    /// The lowmem reserve against the request's highest zone.
+    pub(crate) reserve: u64,
+}
+
 /// Returns whether a zone with `memory` may serve a request of `order`.
 ///
-/// The zone must keep `mark` and, against this request's highest zone, `reserve` frames. `has` returns whether a list
-/// has a block; it is called only for orders above 0.
+/// The request must leave `kept` free. `has` returns whether a list has a block; it is called only for orders above 0.
 pub(crate) fn may_take(
     order: Order,
     max_order: Order,
     memory: FreeMemory,
-    (mark, reserve): (u64, u64),
+    kept: Kept,
     rights: Rights,
     has: impl Fn(Order, MigrateType) -> bool,
 ) -> bool {
-    is_above(order, memory, (mark, reserve), rights)
+    is_above(order, memory, kept, rights)
         && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has)))
 }
 
 /// Returns whether a zone with `memory` stays above its mark after a request of `order`.
 ///
 /// The arguments are those of [`may_take`].
-pub(crate) fn is_above(order: Order, memory: FreeMemory, (mark, reserve): (u64, u64), rights: Rights) -> bool {
+pub(crate) fn is_above(order: Order, memory: FreeMemory, kept: Kept, rights: Rights) -> bool {
     if rights.no_watermarks {
         return true;
     }
-    let mut keep = mark;
+    let mut keep = kept.mark;
     if rights.high {
         keep = keep.saturating_sub(keep / 2);
     }
@@ -103,7 +111,7 @@ pub(crate) fn is_above(order: Order, memory: FreeMemory, (mark, reserve): (u64, 
     if !rights.cma {
         unusable = unusable.saturating_add(memory.cma);
     }
-    memory.free.saturating_sub(unusable) > keep.saturating_add(reserve)
+    memory.free.saturating_sub(unusable) > keep.saturating_add(kept.reserve)
 }
 
 fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
@@ -359,7 +367,7 @@ mod tests {
     fn marks_reserves_and_rights() {
         let memory = FreeMemory { free: 1_000, cma: 100, highatomic: 50 };
         let none = |_: Order, _| false;
-        let take = |mark, reserve, rights| may_take(Order(0), Order(10), memory, (mark, reserve), rights, none);
+        let take = |mark, reserve, rights| may_take(Order(0), Order(10), memory, Kept { mark, reserve }, rights, none);
         let plain = rights(Mark::Min);
         assert!(take(849, 0, plain));
         assert!(!take(850, 0, plain), "CMA and the high-atomic reserve are not counted");
@@ -377,7 +385,8 @@ mod tests {
     fn large_orders_need_a_block() {
         let memory = FreeMemory { free: 1_000, cma: 0, highatomic: 0 };
         let take = |rights, migratetype| {
-            may_take(Order(4), Order(10), memory, (10, 0), rights, |order, mt| order == Order(6) && mt == migratetype)
+            let kept = Kept { mark: 10, reserve: 0 };
+            may_take(Order(4), Order(10), memory, kept, rights, |order, mt| order == Order(6) && mt == migratetype)
         };
         let plain = rights(Mark::Low);
         assert!(take(plain, MigrateType::Reclaimable));

@@ -13,7 +13,7 @@ use crate::buddy::free_list::FreeLists;
 use crate::frame::cluster::Heap;
 use crate::policy::mechanisms::LockPlace;
 use crate::policy::pcp_size::PcpSize;
-use crate::policy::watermark::{FreeMemory, Mark, Rights, is_above, may_take};
+use crate::policy::watermark::{FreeMemory, Kept, Mark, Rights, is_above, may_take};
 use crate::seam::field::record;
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
@@ -221,7 +221,7 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Returns the mark and the lowmem reserve that apply to a request.
-    fn kept_from(&self, order: Order, highest: ZoneKind, rights: Rights) -> (u64, u64) {
+    fn kept_from(&self, order: Order, highest: ZoneKind, rights: Rights) -> Kept {
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
         // A boost does not bind a request that may use the last memory of a zone.
         let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
@@ -230,7 +230,7 @@ impl<M: Machine> Zone<M> {
         } else {
             self.stat.mark(rights.mark)
         };
-        (mark, reserve)
+        Kept { mark, reserve }
     }
 
     /// Returns whether the zone stays above a mark after it gives `frames` frames.
