@@ -26,14 +26,14 @@ use crate::api::local::Local;
 use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Hardened, PcpMark};
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, Step};
 use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
 use crate::types::units::{Order, Pfn};
+use crate::zonelist::alloc_flags::first_alloc_flags;
 use crate::zonelist::numa_stat::ServedFrom;
-use crate::zonelist::plan::first_rights;
 
 /// Blocks that one visit of a per-CPU list serves at most; the CPU is pinned for that long.
 const BULK: usize = 64;
@@ -169,18 +169,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = self.world();
         world.shared.machine.step(Step::Bulk);
         let plan = world.plan(cx, request);
-        let rights = first_rights(&plan);
+        let alloc_flags = first_alloc_flags(&plan);
         let Some(zone) = world.zonelist(&plan).next() else { return 0 };
         let Some(ring) = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order) else { return 0 };
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
-        let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
+        let alloc_flags = AllocFlags { nofragment: world.may_avoid_mixing(zone), ..alloc_flags };
         let mut done = 0_usize;
         let cached_first = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
             let cached = if cached_first { pcp.alloc_cached(ring) } else { None };
             let from_zone = || {
-                let want = world.may_serve(zone, &plan, rights).then(|| world.want(&plan, rights))?;
+                let want = world.may_serve(zone, &plan, alloc_flags).then(|| world.want(&plan, alloc_flags))?;
                 if cached_first { pcp.alloc_refilled(ring, &want) } else { pcp.alloc(ring, &want) }
             };
             let Some(frame) = cached.or_else(from_zone) else { break };

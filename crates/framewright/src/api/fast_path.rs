@@ -24,7 +24,8 @@ use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
 };
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneKind};
-use crate::zonelist::plan::{Plan, first_rights};
+use crate::zonelist::alloc_flags::first_alloc_flags;
+use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 /// Where a request without special wishes looks for a block.
@@ -146,7 +147,7 @@ impl<'a, M: Machine> World<'a, M> {
         };
         self.shared.machine.step(Step::AllocLong);
         let plan = self.plan(cx, request);
-        self.walk(cx, searched.zone, Some(searched), &plan, first_rights(&plan)).map_err(|_| Some(plan))
+        self.walk(cx, searched.zone, Some(searched), &plan, first_alloc_flags(&plan)).map_err(|_| Some(plan))
     }
 
     /// Serves a request whose ring is empty from its spare magazine, or from a magazine of the depot.

@@ -27,7 +27,7 @@ use crate::frame::frame::Part;
 use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Hardened, Nofragment};
-use crate::policy::watermark::{Mark, Rights};
+use crate::policy::watermark::{AllocFlags, Mark};
 use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, Step};
@@ -39,8 +39,9 @@ use crate::types::request::Request;
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::alloc_flags::{first_alloc_flags, is_optional, slow_alloc_flags};
 use crate::zonelist::numa_stat::ServedFrom;
-use crate::zonelist::plan::{Plan, first_rights, is_optional, slow_rights};
+use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 /// Blocks that are checked for one that was not written to after its free, where the mechanisms say `hardened`.
@@ -71,8 +72,9 @@ impl<M: Machine> Allocator<'_, M> {
             return self.failed(request, Why::Fault);
         }
         let plan = self.world().plan_from(self.machine().near(), 0, request);
-        let rights = Rights { mark: Mark::Min, nofragment: false, unboosted: true, ..first_rights(&plan) };
-        match self.world().alloc_from_zones_nolock(&plan, rights) {
+        let alloc_flags =
+            AllocFlags { mark: Mark::Min, nofragment: false, unboosted: true, ..first_alloc_flags(&plan) };
+        match self.world().alloc_from_zones_nolock(&plan, alloc_flags) {
             Ok(frame) => {
                 let pfn = self.world().shared.frames.pfn(frame);
                 self.announce(pfn, request);
@@ -92,20 +94,20 @@ impl<M: Machine> Allocator<'_, M> {
         let world = self.world();
         let plan = world.plan_from(self.machine().near(), 0, request);
         let enforced = world.shared.mechanisms.nofragment == Nofragment::Enforced;
-        let mut rights = Rights { nofragment: enforced, unboosted: true, ..slow_rights(&plan, false) };
+        let mut alloc_flags = AllocFlags { nofragment: enforced, unboosted: true, ..slow_alloc_flags(&plan, false) };
         let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
         for _ in 0..LOOKS {
-            let before = world.cached_for(&plan, rights);
-            match world.alloc_from_zones_nolock(&plan, rights) {
+            let before = world.cached_for(&plan, alloc_flags);
+            match world.alloc_from_zones_nolock(&plan, alloc_flags) {
                 Ok(frame) => {
                     let pfn = world.shared.frames.pfn(frame);
                     self.announce(pfn, request);
                     return Ok(pfn);
                 }
-                Err(Some(_)) if rights.nofragment && !is_optional(&plan) => rights.nofragment = false,
+                Err(Some(_)) if alloc_flags.nofragment && !is_optional(&plan) => alloc_flags.nofragment = false,
                 Err(Some(why)) => {
                     rounds = rounds.saturating_sub(1);
-                    if rounds == 0 || world.cached_for(&plan, rights).helped_nothing_since(before) {
+                    if rounds == 0 || world.cached_for(&plan, alloc_flags).helped_nothing_since(before) {
                         return self.failed(request, if why == Why::Watermark { Why::WouldWait } else { why });
                     }
                     self.machine().relax();
@@ -146,20 +148,20 @@ impl<M: Machine> World<'_, M> {
     /// Takes a block from the zones of a plan; its head says "allocated".
     ///
     /// The error has no reason if a zone that might have served the request is locked.
-    fn alloc_from_zones_nolock(&self, plan: &Plan, rights: Rights) -> Result<Frame, Option<Why>> {
+    fn alloc_from_zones_nolock(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Option<Why>> {
         let near = self.shared.machine.near();
         let Some(preferred) = self.zonelist(plan).next() else {
             let is_split = self.split_zones(plan).next().is_some();
             return Err(Some(if is_split { Why::Fragmented } else { Why::NoZone }));
         };
-        let want = self.want(plan, rights);
+        let want = self.want(plan, alloc_flags);
         let (mut why, mut is_locked) = (Why::Watermark, false);
         // The second time, the frames that are cached of each zone are freed to it first.
         let twice = [false, true].into_iter().flat_map(|is_last| self.zonelist(plan).map(move |zone| (zone, is_last)));
         for (zone, is_last) in twice {
             self.shared.machine.step(Step::ZoneTry);
-            let may_serve = || self.may_serve(zone, plan, rights);
-            let may_help = || is_last && self.may_help(zone, plan, rights);
+            let may_serve = || self.may_serve(zone, plan, alloc_flags);
+            let may_help = || is_last && self.may_help(zone, plan, alloc_flags);
             // Deferred frees may make the difference.
             let helps = (!may_serve() && zone.deferred.is_empty()).then(may_help);
             if helps == Some(false) {
@@ -169,7 +171,8 @@ impl<M: Machine> World<'_, M> {
                 is_locked = true;
                 continue;
             };
-            let taken = || may_serve().then(|| alloc_intact_nolock(&self.shared, &guard, &want, rights.highatomic));
+            let taken =
+                || may_serve().then(|| alloc_intact_nolock(&self.shared, &guard, &want, alloc_flags.highatomic));
             let mut served = taken();
             if !matches!(served, Some(Some(_))) && helps.unwrap_or_else(may_help) {
                 self.drain_nolock(&guard, plan.order);

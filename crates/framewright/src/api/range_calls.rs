@@ -8,7 +8,7 @@ use core::cell::Cell;
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
 use crate::policy::mechanisms::Nofragment;
-use crate::policy::watermark::{Mark, Rights};
+use crate::policy::watermark::{AllocFlags, Mark};
 use crate::range::contig_range::Purpose;
 use crate::seam::event::Event;
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -18,7 +18,7 @@ use crate::types::migratetype::MigrateType;
 use crate::types::request::{Gfp, Request};
 use crate::types::units::{Order, Pfn, PfnRange};
 use crate::zone::zone::Zone;
-use crate::zonelist::plan::first_rights;
+use crate::zonelist::alloc_flags::first_alloc_flags;
 
 /// Largest order of alignment: frame numbers have 52 bits.
 const MOST_ALIGNED: Order = Order(51);
@@ -225,9 +225,9 @@ impl<M: Machine> Allocator<'_, M> {
             let turn = cx.own.turn.load(Ordering::Relaxed).wrapping_sub(1);
             world.plan_from(cx.node, turn, block)
         })?;
-        let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
-        let want = world.want(&plan, rights);
-        let may_take = |zone: &Zone<M>| zone.has_room(&world.shared, frames, plan.highest, rights);
+        let alloc_flags = AllocFlags { mark: Mark::Min, unboosted: true, ..first_alloc_flags(&plan) };
+        let want = world.want(&plan, alloc_flags);
+        let may_take = |zone: &Zone<M>| zone.has_room(&world.shared, frames, plan.highest, alloc_flags);
         let range = world.search_range(frames, align, &plan, may_take, |migratetype| want.may_use(migratetype))?;
         world.pinned(|cx| world.count_searched(cx, &plan, range.start));
         Some(range)

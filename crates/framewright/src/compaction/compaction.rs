@@ -29,7 +29,7 @@
 
 use crate::compaction::progress::{Compacted, Effort};
 use crate::policy::mechanisms::Compaction;
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::range::contig_range::Purpose;
 use crate::seam::machine::Machine;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
@@ -95,7 +95,7 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// # Errors
     /// Why it was not served.
-    pub(crate) fn compact_for(&self, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
+    pub(crate) fn compact_for(&self, plan: &Plan, alloc_flags: AllocFlags, effort: Effort) -> Result<Frame, Why> {
         let events = &self.shared.events;
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
@@ -106,7 +106,7 @@ impl<'a, M: Machine> World<'a, M> {
             if asks && !zone.compaction.begin(plan.order) {
                 continue;
             }
-            let served = self.compact_zone_for(zone, plan, rights, effort);
+            let served = self.compact_zone_for(zone, plan, alloc_flags, effort);
             if asks {
                 zone.compaction.end(plan.order, served.is_ok());
             } else {
@@ -124,23 +124,29 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
-    fn compact_zone_for(&self, zone: &'a Zone<M>, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
+    fn compact_zone_for(
+        &self,
+        zone: &'a Zone<M>,
+        plan: &Plan,
+        alloc_flags: AllocFlags,
+        effort: Effort,
+    ) -> Result<Frame, Why> {
         let mut run = Compacted::default();
         if self.shared.mechanisms.compaction == Compaction::Scanners {
-            self.scan(zone, || self.may_serve(zone, plan, rights), &mut run);
-            return self.try_once(plan, rights);
+            self.scan(zone, || self.may_serve(zone, plan, alloc_flags), &mut run);
+            return self.try_once(plan, alloc_flags);
         }
         let captures = plan.migratetype == MigrateType::Movable;
         let order = plan.order.max(self.shared.frames.geometry.pageblock_order);
         for _ in 0..TRIES {
-            if !self.has_room(zone, order, rights.mark) {
+            if !self.has_room(zone, order, alloc_flags.mark) {
                 return Err(Why::Watermark);
             }
             let purpose = captures.then_some(Purpose::Allocate { movable: true });
             match self.empty_one(zone, order, effort, purpose, &mut run) {
                 Some(range) if captures => return self.capture(zone, range, plan).ok_or(Why::NoCpu),
                 Some(_) => {
-                    if let Ok(frame) = self.try_once(plan, rights) {
+                    if let Ok(frame) = self.try_once(plan, alloc_flags) {
                         return Ok(frame);
                     }
                 }

@@ -35,9 +35,9 @@ impl Mark {
     }
 }
 
-/// Rights of a request beyond the ordinary (`ALLOC_*`).
+/// What a request may take beyond the ordinary (Linux: `alloc_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Rights {
+pub(crate) struct AllocFlags {
     /// The mark to keep; ignored with `no_watermarks`.
     pub(crate) mark: Mark,
     pub(crate) no_watermarks: bool,
@@ -83,42 +83,42 @@ pub(crate) fn may_take(
     max_order: Order,
     memory: FreeMemory,
     kept: Kept,
-    rights: Rights,
+    alloc_flags: AllocFlags,
     has: impl Fn(Order, MigrateType) -> bool,
 ) -> bool {
-    is_above(order, memory, kept, rights)
-        && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has)))
+    is_above(order, memory, kept, alloc_flags)
+        && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, alloc_flags, &has)))
 }
 
 /// Returns whether a zone with `memory` stays above its mark after a request of `order`.
 ///
 /// The arguments are those of [`may_take`].
-pub(crate) fn is_above(order: Order, memory: FreeMemory, kept: Kept, rights: Rights) -> bool {
-    if rights.no_watermarks {
+pub(crate) fn is_above(order: Order, memory: FreeMemory, kept: Kept, alloc_flags: AllocFlags) -> bool {
+    if alloc_flags.no_watermarks {
         return true;
     }
     let mut keep = kept.mark;
-    if rights.high {
+    if alloc_flags.high {
         keep = keep.saturating_sub(keep / 2);
     }
-    if rights.harder {
+    if alloc_flags.harder {
         keep = keep.saturating_sub(keep / 4);
     }
     let mut unusable = order.frames().saturating_sub(1);
-    if !rights.highatomic {
+    if !alloc_flags.highatomic {
         unusable = unusable.saturating_add(memory.highatomic);
     }
-    if !rights.cma {
+    if !alloc_flags.cma {
         unusable = unusable.saturating_add(memory.cma);
     }
     memory.free.saturating_sub(unusable) > keep.saturating_add(kept.reserve)
 }
 
-fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
+fn has_usable(order: Order, alloc_flags: AllocFlags, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
     MigrateType::ALL.into_iter().any(|migratetype| {
         let usable = match migratetype {
-            MigrateType::Cma => rights.cma,
-            MigrateType::HighAtomic => rights.highatomic,
+            MigrateType::Cma => alloc_flags.cma,
+            MigrateType::HighAtomic => alloc_flags.highatomic,
             MigrateType::Isolate => false,
             _ => true,
         };
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(highatomic_limit(0, Order(9)), 0);
     }
 
-    fn rights(mark: Mark) -> Rights {
-        Rights {
+    fn alloc_flags(mark: Mark) -> AllocFlags {
+        AllocFlags {
             mark,
             no_watermarks: false,
             high: false,
@@ -367,34 +367,36 @@ mod tests {
     fn marks_reserves_and_rights() {
         let memory = FreeMemory { free: 1_000, cma: 100, highatomic: 50 };
         let none = |_: Order, _| false;
-        let take = |mark, reserve, rights| may_take(Order(0), Order(10), memory, Kept { mark, reserve }, rights, none);
-        let plain = rights(Mark::Min);
+        let take = |mark, reserve, alloc_flags| {
+            may_take(Order(0), Order(10), memory, Kept { mark, reserve }, alloc_flags, none)
+        };
+        let plain = alloc_flags(Mark::Min);
         assert!(take(849, 0, plain));
         assert!(!take(850, 0, plain), "CMA and the high-atomic reserve are not counted");
         assert!(!take(800, 50, plain), "the lowmem reserve counts on top");
-        assert!(take(850, 0, Rights { cma: true, ..plain }));
-        assert!(take(1_132, 0, Rights { harder: true, ..plain }));
-        assert!(!take(1_134, 0, Rights { harder: true, ..plain }), "the reserve is not counted for it");
-        assert!(take(850, 0, Rights { highatomic: true, ..plain }));
-        assert!(take(1_698, 0, Rights { high: true, ..plain }));
-        assert!(!take(1_700, 0, Rights { high: true, ..plain }));
-        assert!(take(u64::MAX, 0, Rights { no_watermarks: true, ..plain }));
+        assert!(take(850, 0, AllocFlags { cma: true, ..plain }));
+        assert!(take(1_132, 0, AllocFlags { harder: true, ..plain }));
+        assert!(!take(1_134, 0, AllocFlags { harder: true, ..plain }), "the reserve is not counted for it");
+        assert!(take(850, 0, AllocFlags { highatomic: true, ..plain }));
+        assert!(take(1_698, 0, AllocFlags { high: true, ..plain }));
+        assert!(!take(1_700, 0, AllocFlags { high: true, ..plain }));
+        assert!(take(u64::MAX, 0, AllocFlags { no_watermarks: true, ..plain }));
     }
 
     #[test]
     fn large_orders_need_a_block() {
         let memory = FreeMemory { free: 1_000, cma: 0, highatomic: 0 };
-        let take = |rights, migratetype| {
+        let take = |alloc_flags, migratetype| {
             let kept = Kept { mark: 10, reserve: 0 };
-            may_take(Order(4), Order(10), memory, kept, rights, |order, mt| order == Order(6) && mt == migratetype)
+            may_take(Order(4), Order(10), memory, kept, alloc_flags, |order, mt| order == Order(6) && mt == migratetype)
         };
-        let plain = rights(Mark::Low);
+        let plain = alloc_flags(Mark::Low);
         assert!(take(plain, MigrateType::Reclaimable));
         assert!(
             !take(plain, MigrateType::HighAtomic)
-                && take(Rights { highatomic: true, ..plain }, MigrateType::HighAtomic)
+                && take(AllocFlags { highatomic: true, ..plain }, MigrateType::HighAtomic)
         );
-        assert!(!take(plain, MigrateType::Cma) && take(Rights { cma: true, ..plain }, MigrateType::Cma));
+        assert!(!take(plain, MigrateType::Cma) && take(AllocFlags { cma: true, ..plain }, MigrateType::Cma));
         assert!(!take(plain, MigrateType::Isolate));
     }
 

@@ -11,7 +11,7 @@
 use crate::compaction::progress::Effort;
 use crate::pcp::pcp::Claim;
 use crate::policy::mechanisms::{Compaction, Nofragment};
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::stat::zone_stat::Background;
@@ -23,7 +23,8 @@ use crate::types::request::{
 };
 use crate::types::units::{Frame, Order};
 use crate::zone::zone::Zone;
-use crate::zonelist::plan::{Plan, first_rights, is_optional, may_use_reserves, slow_rights};
+use crate::zonelist::alloc_flags::{first_alloc_flags, is_optional, may_use_reserves, slow_alloc_flags};
+use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 /// Above this order a request fails sooner.
@@ -118,7 +119,7 @@ impl<'a, M: Machine> World<'a, M> {
             if self.is_turn_split(&plan) {
                 return Err((plan, Why::Fragmented));
             }
-            self.alloc_intact(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
+            self.alloc_intact(cx, &plan, first_alloc_flags(&plan)).map_err(|why| (plan, why))
         });
         match first {
             None => Err(Why::NoCpu),
@@ -136,12 +137,12 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
-        let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
+        let alloc_flags = AllocFlags { nofragment: enforced, ..slow_alloc_flags(plan, may_wait) };
         // A request that may ignore the marks does so from `Reserves` on.
-        let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
-        let last = Rights { unboosted: true, ..most };
+        let most = AllocFlags { no_watermarks: may_use_reserves(plan), ..alloc_flags };
+        let last = AllocFlags { unboosted: true, ..most };
         let keeps_apart = enforced && is_optional(plan);
-        let mixing = Rights { nofragment: keeps_apart, ..last };
+        let mixing = AllocFlags { nofragment: keeps_apart, ..last };
         let claim = if may_wait { Claim::Wait } else { Claim::Try };
         if self.is_turn_split(plan)
             && let Some(frame) = self.alloc_turn_below(plan)
@@ -152,27 +153,29 @@ impl<'a, M: Machine> World<'a, M> {
         for rung in Rung::ALL {
             self.shared.machine.step(Step::Rung);
             let result = match rung {
-                Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
+                Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => {
+                    self.try_once(plan, first_alloc_flags(plan))
+                }
                 Rung::Depot
                     if self.drain_deferred_for(plan) | self.drain_depots_for(plan) | self.release_owned_for(plan)
                         != 0 =>
                 {
-                    self.try_once(plan, first_rights(plan))
+                    self.try_once(plan, first_alloc_flags(plan))
                 }
-                Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, rights),
+                Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, alloc_flags),
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
-                    self.try_once(plan, rights)
+                    self.try_once(plan, alloc_flags)
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Compact if may_wait && self.may_compact(plan) => {
                     // Cached frames are already free. Linux moves memory first.
                     let drains = self.shared.mechanisms.compaction == Compaction::Emptiest;
                     let drained = if drains { self.try_drained(plan, most, claim, FEW_ROUNDS) } else { Err(why) };
-                    drained.or_else(|_| self.compact_for(plan, rights, Effort::Worthwhile))
+                    drained.or_else(|_| self.compact_for(plan, alloc_flags, Effort::Worthwhile))
                 }
                 Rung::Drain => self.try_drained(plan, most, claim, FEW_ROUNDS),
-                Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
+                Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, alloc_flags),
                 Rung::Unboosted if self.shared.mechanisms.watermark_boost.get() != 0 => {
                     self.try_drained(plan, last, claim, FEW_ROUNDS)
                 }
@@ -199,29 +202,29 @@ impl<'a, M: Machine> World<'a, M> {
     /// Tries that node nevertheless, then all other nodes.
     fn alloc_turn_below(&self, plan: &Plan) -> Option<Frame> {
         let there = Plan { allowed: plan.turn.map(NodeSet::only).unwrap_or_default(), ..*plan };
-        let rights = first_rights(plan);
-        self.alloc_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
+        let alloc_flags = first_alloc_flags(plan);
+        self.alloc_below(&there, alloc_flags).or_else(|| self.try_once(plan, alloc_flags).ok())
     }
 
     /// Drains all caches of the request's zones, then tries to serve it.
     ///
     /// Other CPUs go on meanwhile. So the frames that a CPU has freed since are drained, and the request is tried
     /// again. Ends when there was a block, when nothing was cached anywhere for a moment, or after `rounds`.
-    fn try_drained(&self, plan: &Plan, rights: Rights, claim: Claim, rounds: u32) -> Result<Frame, Why> {
+    fn try_drained(&self, plan: &Plan, alloc_flags: AllocFlags, claim: Claim, rounds: u32) -> Result<Frame, Why> {
         if self.shared.machine.fault(Fault::Drain) {
             return Err(Why::Watermark);
         }
         let mut result = Err(Why::Watermark);
         for _ in 0..rounds {
-            let mut before = self.cached_for(plan, rights);
+            let mut before = self.cached_for(plan, alloc_flags);
             if before.helps() {
                 self.drain_for(plan, claim);
-                before = self.cached_for(plan, rights);
+                before = self.cached_for(plan, alloc_flags);
             } else if plan.order.0 != 0 {
                 self.merge_all_for(plan);
             }
-            result = self.try_once(plan, rights);
-            if result.is_ok() || self.cached_for(plan, rights).helped_nothing_since(before) {
+            result = self.try_once(plan, alloc_flags);
+            if result.is_ok() || self.cached_for(plan, alloc_flags).helped_nothing_since(before) {
                 break;
             }
         }
@@ -252,8 +255,8 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Tries without small blocks of another mobility first. Then raises the marks, wakes background reclaim, waits for
     /// freed memory, and tries with such blocks.
-    fn stall(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        if let Ok(frame) = self.try_once(plan, Rights { stall: true, ..rights }) {
+    fn stall(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
+        if let Ok(frame) = self.try_once(plan, AllocFlags { stall: true, ..alloc_flags }) {
             return Ok(frame);
         }
         for zone in self.zonelist(plan).filter(|zone| zone.node() == plan.start) {
@@ -265,7 +268,7 @@ impl<'a, M: Machine> World<'a, M> {
         let events = &self.shared.events;
         events.count(GlobalEvent::FragmentStall);
         events.add(GlobalEvent::FragmentStallTime, self.shared.machine.now().saturating_sub(start));
-        self.try_once(plan, rights)
+        self.try_once(plan, alloc_flags)
     }
 
     /// Returns whether moving memory may serve the request.
@@ -282,8 +285,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Releases pageblocks of the high-atomic reserves one by one, until the request is served.
     ///
     /// They get the type of the request.
-    fn try_unreserved(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        let mut result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
+    fn try_unreserved(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
+        let mut result = self.try_drained(plan, alloc_flags, Claim::Wait, FEW_ROUNDS);
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let pageblock = self.shared.frames.geometry.pageblock_order.frames();
             // Other CPUs may add to the reserve meanwhile: no more pageblocks than there are now.
@@ -291,7 +294,7 @@ impl<'a, M: Machine> World<'a, M> {
                 if result.is_ok() || !self.unreserve(zone, plan) {
                     break;
                 }
-                result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
+                result = self.try_drained(plan, alloc_flags, Claim::Wait, FEW_ROUNDS);
             }
         }
         result
@@ -307,7 +310,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Lets the caller reclaim until the request is served.
     ///
     /// Ends also if nothing more is freed, or a bound is reached.
-    fn reclaim(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    fn reclaim(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
         self.shared.events.count_stall(plan.highest);
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
@@ -315,13 +318,13 @@ impl<'a, M: Machine> World<'a, M> {
             let progress = self.have_freed(plan, attempt);
             // Memory that other CPUs freed meanwhile may lie on their lists.
             let served = if progress || attempt.is_multiple_of(IDLE_ROUNDS) {
-                self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS)
+                self.try_drained(plan, alloc_flags, Claim::Wait, FEW_ROUNDS)
             } else {
-                self.try_once(plan, rights)
+                self.try_once(plan, alloc_flags)
             };
             // The freed memory is scattered.
             let served = match served {
-                Err(_) if progress && self.may_compact(plan) => self.compact_for(plan, rights, Effort::Any),
+                Err(_) if progress && self.may_compact(plan) => self.compact_for(plan, alloc_flags, Effort::Any),
                 served => served,
             };
             why = match served {
@@ -368,10 +371,10 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// False if there was nothing to merge, or other CPUs already merge.
     fn merge_for(&self, plan: &Plan) -> bool {
-        let rights = first_rights(plan);
+        let alloc_flags = first_alloc_flags(plan);
         let mut found = false;
         for zone in self.zonelist(plan).filter(|zone| !zone.count.skipped_racy().is_zero()) {
-            let is_enough = || self.may_serve(zone, plan, rights);
+            let is_enough = || self.may_serve(zone, plan, alloc_flags);
             if is_enough() {
                 return true;
             }
@@ -403,10 +406,10 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// They are taken from their owners and go to the zones that the request could have used.
     fn release_owned_for(&self, plan: &Plan) -> u64 {
-        let rights = first_rights(plan);
+        let alloc_flags = first_alloc_flags(plan);
         let mut disowned = 0_u64;
         for zone in self.zonelist(plan) {
-            let is_enough = || self.may_serve(zone, plan, rights);
+            let is_enough = || self.may_serve(zone, plan, alloc_flags);
             let owned = &self.shared.frames.owned;
             disowned =
                 disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough).0);

@@ -27,7 +27,7 @@ use crate::free_path::free_batch::{BATCH, Block, FreeBatch};
 use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step};
 use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::units::{CpuId, Frame, Order};
@@ -101,14 +101,14 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Returns what is cached of the zones that a request with these rights may use.
-    pub(crate) fn cached_for(&self, plan: &Plan, rights: Rights) -> Cached {
+    /// Returns what is cached of the zones that a request with these flags may use.
+    pub(crate) fn cached_for(&self, plan: &Plan, alloc_flags: AllocFlags) -> Cached {
         // A boost yields first to a request that would fail otherwise.
-        let rights = Rights { unboosted: true, ..rights };
+        let alloc_flags = AllocFlags { unboosted: true, ..alloc_flags };
         let mut all = Cached::default();
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
-            let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
+            let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, alloc_flags, frames);
             all.frames = all.frames.plus(frames);
             all.traffic = all.traffic.wrapping_add(traffic);
             all.helps |= helps && !frames.is_zero();
@@ -119,9 +119,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether cached or unmerged blocks of a zone may help a request.
     ///
     /// Looks at no more lists than the answer needs.
-    pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+    pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, alloc_flags: AllocFlags) -> bool {
         let is_unmerged = plan.order.0 != 0 && !zone.count.skipped_racy().is_zero();
-        let could = |frames| zone.could_take_racy(&self.shared, plan.order, plan.highest, rights, frames);
+        let could = |frames| zone.could_take_racy(&self.shared, plan.order, plan.highest, alloc_flags, frames);
         let mut cached = self.cached_behind(zone);
         if (!cached.is_zero() || is_unmerged) && could(cached) {
             return true;

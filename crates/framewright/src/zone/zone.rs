@@ -13,7 +13,7 @@ use crate::buddy::free_list::FreeLists;
 use crate::frame::cluster::Heap;
 use crate::policy::mechanisms::LockPlace;
 use crate::policy::pcp_size::PcpSize;
-use crate::policy::watermark::{FreeMemory, Kept, Mark, Rights, is_above, may_take};
+use crate::policy::watermark::{AllocFlags, FreeMemory, Kept, Mark, is_above, may_take};
 use crate::seam::field::record;
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
@@ -184,15 +184,22 @@ impl<M: Machine> Zone<M> {
         shared: &Shared<'_, M>,
         order: Order,
         highest: ZoneKind,
-        rights: Rights,
+        alloc_flags: AllocFlags,
     ) -> bool {
         let (machine, max) = (&shared.machine, shared.frames.geometry.max_order);
         machine.step(Step::Watermark);
         let may_take = |memory| {
-            may_take(order, max, memory, self.kept_from(order, highest, rights), rights, |order, migratetype| {
-                machine.step(Step::WatermarkList);
-                !self.lists.len_racy(order, migratetype).is_zero()
-            })
+            may_take(
+                order,
+                max,
+                memory,
+                self.kept_from(order, highest, alloc_flags),
+                alloc_flags,
+                |order, migratetype| {
+                    machine.step(Step::WatermarkList);
+                    !self.lists.len_racy(order, migratetype).is_zero()
+                },
+            )
         };
         // A request is never refused because of the CPUs' deltas.
         let exact = || self.stat.has_deltas().then(|| self.stat.memory_exact(&shared.stats, self.idx));
@@ -207,7 +214,7 @@ impl<M: Machine> Zone<M> {
         shared: &Shared<'_, M>,
         order: Order,
         highest: ZoneKind,
-        rights: Rights,
+        alloc_flags: AllocFlags,
         more: FrameCount,
     ) -> bool {
         shared.machine.step(Step::Watermark);
@@ -217,26 +224,32 @@ impl<M: Machine> Zone<M> {
             self.stat.memory_racy(&shared.stats, self.idx)
         };
         let memory = FreeMemory { free: memory.free.saturating_add(more.0), ..memory };
-        is_above(order, memory, self.kept_from(order, highest, rights), rights)
+        is_above(order, memory, self.kept_from(order, highest, alloc_flags), alloc_flags)
     }
 
     /// Returns the mark and the lowmem reserve that apply to a request.
-    fn kept_from(&self, order: Order, highest: ZoneKind, rights: Rights) -> Kept {
+    fn kept_from(&self, order: Order, highest: ZoneKind, alloc_flags: AllocFlags) -> Kept {
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
         // A boost does not bind a request that may use the last memory of a zone.
-        let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
-        let mark = if is_urgent || rights.unboosted {
-            self.stat.mark_unboosted(rights.mark)
+        let is_urgent = order.0 == 0 && alloc_flags.high && alloc_flags.mark == Mark::Min;
+        let mark = if is_urgent || alloc_flags.unboosted {
+            self.stat.mark_unboosted(alloc_flags.mark)
         } else {
-            self.stat.mark(rights.mark)
+            self.stat.mark(alloc_flags.mark)
         };
         Kept { mark, reserve }
     }
 
     /// Returns whether the zone stays above a mark after it gives `frames` frames.
-    pub(crate) fn has_room(&self, shared: &Shared<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
+    pub(crate) fn has_room(
+        &self,
+        shared: &Shared<'_, M>,
+        frames: u64,
+        highest: ZoneKind,
+        alloc_flags: AllocFlags,
+    ) -> bool {
         let memory = self.stat.memory_exact(&shared.stats, self.idx);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };
-        is_above(Order(0), left, self.kept_from(Order(0), highest, rights), rights)
+        is_above(Order(0), left, self.kept_from(Order(0), highest, alloc_flags), alloc_flags)
     }
 }

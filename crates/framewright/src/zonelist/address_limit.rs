@@ -4,7 +4,7 @@
 //! block, after everything else has failed.
 
 use crate::frame::frame::Part;
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
@@ -31,15 +31,16 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Looks at the free blocks one after the other, a stretch at a time and without the lock. Takes the first one that
     /// is large enough under the lock. Such requests are rare (a device's odd limit), so the search may be expensive.
-    pub(crate) fn alloc_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
+    pub(crate) fn alloc_below(&self, plan: &Plan, alloc_flags: AllocFlags) -> Option<Frame> {
         let limit = plan.below?;
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
             let mut start = zone.span.start;
-            while start < limit && self.may_serve(zone, plan, rights) {
+            while start < limit && self.may_serve(zone, plan, alloc_flags) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
-                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, rights)).flatten() {
+                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, alloc_flags)).flatten()
+                {
                     return Some(frame);
                 }
                 start = self.shared.frames.map.next(end).unwrap_or(limit);
@@ -57,11 +58,11 @@ impl<'a, M: Machine> World<'a, M> {
         zone: &'a Zone<M>,
         stretch: PfnRange,
         plan: &Plan,
-        rights: Rights,
+        alloc_flags: AllocFlags,
     ) -> Option<Frame> {
         let frames = &self.shared.frames;
-        let want = self.want(plan, rights);
-        let is_reserved = |mt| mt == MigrateType::HighAtomic && rights.highatomic;
+        let want = self.want(plan, alloc_flags);
+        let is_reserved = |mt| mt == MigrateType::HighAtomic && alloc_flags.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
         let first = frames.frame(stretch.start)?;
         let end = first.add(stretch.frames());

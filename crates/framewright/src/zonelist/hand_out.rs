@@ -1,7 +1,7 @@
 //! Hands out a block: its head becomes "allocated", and counters record where it came from.
 
 use crate::frame::head::Head;
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step, Waiter};
 use crate::shared::CallCx;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
@@ -55,8 +55,8 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether a zone may serve a request, at this moment.
-    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        zone.may_take_racy(&self.shared, plan.order, plan.highest, rights)
+    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, alloc_flags: AllocFlags) -> bool {
+        zone.may_take_racy(&self.shared, plan.order, plan.highest, alloc_flags)
     }
 
     /// Wakes background reclaim if a zone's marks were raised and no caller did so yet.

@@ -8,6 +8,7 @@ pub(crate) mod address_limit;
 pub(crate) mod hand_out;
 pub(crate) mod quarantine;
 pub(crate) mod free_blocks;
+pub(crate) mod alloc_flags;
 pub(crate) mod plan;
 pub(crate) mod world;
 pub(crate) mod node_states;

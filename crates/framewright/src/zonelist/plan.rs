@@ -8,14 +8,11 @@
 //! - An address limit leaves out zones above it (`address_limit.rs`).
 
 use crate::buddy::fallback::Want;
-use crate::policy::watermark::{Mark, Rights};
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::{CallCx, Shared};
 use crate::types::migratetype::MigrateType;
-use crate::types::request::{
-    __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
-    __GFP_THISNODE, Gfp, NodeSet, Policy, Request,
-};
+use crate::types::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
 use crate::types::units::{NodeId, Order, Pfn, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::node_states::nodes_with;
@@ -37,15 +34,15 @@ pub(crate) struct Plan {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Returns what a request wants of a zone's lists.
-    pub(crate) fn want(&self, plan: &Plan, rights: Rights) -> Want {
+    pub(crate) fn want(&self, plan: &Plan, alloc_flags: AllocFlags) -> Want {
         let Plan { order, migratetype, gfp, .. } = *plan;
         let Shared { mechanisms, frames, .. } = &self.shared;
         let least = match mechanisms.stall_order.get() {
-            _ if rights.nofragment => frames.geometry.pageblock_order,
-            Some(stall) if rights.stall => stall,
+            _ if alloc_flags.nofragment => frames.geometry.pageblock_order,
+            Some(stall) if alloc_flags.stall => stall,
             _ => Order(0),
         };
-        Want { order, migratetype, cma: rights.cma, least, wakes: gfp.contains(__GFP_KSWAPD_RECLAIM) }
+        Want { order, migratetype, cma: alloc_flags.cma, least, wakes: gfp.contains(__GFP_KSWAPD_RECLAIM) }
     }
 
     /// Reads a request's policy on the running CPU.
@@ -127,51 +124,4 @@ impl<'a, M: Machine> World<'a, M> {
             zone.kind() <= highest && allowed.contains(zone.node()) && fits
         })
     }
-}
-
-/// Whether a request takes from the high-atomic reserve first, or adds to it.
-pub(crate) fn keeps_reserve(plan: &Plan, rights: Rights) -> bool {
-    rights.highatomic && plan.order.0 != 0
-}
-
-/// Returns the rights of a request's first attempt.
-///
-/// It keeps above the low mark and mixes no mobilities.
-pub(crate) fn first_rights(plan: &Plan) -> Rights {
-    Rights {
-        mark: Mark::Low,
-        no_watermarks: false,
-        high: false,
-        harder: false,
-        highatomic: false,
-        cma: plan.migratetype == MigrateType::Movable,
-        nofragment: true,
-        stall: false,
-        unboosted: false,
-    }
-}
-
-/// Returns the rights of a request that found nothing above the low mark.
-pub(crate) fn slow_rights(plan: &Plan, may_wait: bool) -> Rights {
-    let may_use = !plan.gfp.contains(__GFP_NOMEMALLOC);
-    let harder = plan.gfp.contains(__GFP_ATOMIC) && may_use;
-    // A request for a single frame that may not wait would fail without the reserve. A request for several frames has
-    // to say that it is urgent.
-    let highatomic = if plan.order.0 == 0 { !may_wait && may_use } else { harder };
-    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder, highatomic, ..first_rights(plan) }
-}
-
-/// Whether the request may go below every mark.
-///
-/// A caller that frees memory must not be denied memory because memory is short.
-pub(crate) fn may_use_reserves(plan: &Plan) -> bool {
-    plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
-}
-
-/// Whether the caller has an alternative to this request.
-///
-/// True for a request for several pages that does not want anything to be tried twice. (Sockets, packets and slabs then
-/// take single pages.)
-pub(crate) fn is_optional(plan: &Plan) -> bool {
-    plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }

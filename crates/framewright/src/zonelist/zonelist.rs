@@ -11,28 +11,34 @@ use crate::buddy::fallback::Mode;
 use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Nofragment, PcpMark};
-use crate::policy::watermark::Rights;
+use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::CallCx;
 use crate::types::error::Why;
 use crate::types::units::{Frame, Order, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
+use crate::zonelist::alloc_flags::keeps_reserve;
 use crate::zonelist::numa_stat::ServedFrom;
-use crate::zonelist::plan::{Plan, keeps_reserve};
+use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
-    pub(crate) fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        let result = self.pinned(|cx| self.alloc_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
-        result.or_else(|why| self.alloc_below(plan, rights).ok_or(why))
+    pub(crate) fn try_once(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
+        let result = self.pinned(|cx| self.alloc_intact(cx, plan, alloc_flags)).unwrap_or(Err(Why::NoCpu));
+        result.or_else(|why| self.alloc_below(plan, alloc_flags).ok_or(why))
     }
 
     /// Takes a block that was not written to since it was freed.
     ///
     /// Blocks that were written to are quarantined.
-    pub(crate) fn alloc_intact(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    pub(crate) fn alloc_intact(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        plan: &Plan,
+        alloc_flags: AllocFlags,
+    ) -> Result<Frame, Why> {
         loop {
-            let frame = self.alloc_from_zonelist(cx, plan, rights)?;
+            let frame = self.alloc_from_zonelist(cx, plan, alloc_flags)?;
             if self.is_intact(cx, frame, plan.order) {
                 return Ok(frame);
             }
@@ -42,19 +48,25 @@ impl<'a, M: Machine> World<'a, M> {
     /// Tries every zone of the plan once and returns a block whose head says "allocated".
     ///
     /// Zones that an address limit cuts through are left to [`World::alloc_below`].
-    pub(crate) fn alloc_from_zonelist(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    pub(crate) fn alloc_from_zonelist(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        plan: &Plan,
+        alloc_flags: AllocFlags,
+    ) -> Result<Frame, Why> {
         match self.zonelist(plan).next() {
             Some(preferred) => {
                 // A listed block is served even if the zone has none of that order, as long as the zone has free
                 // memory.
                 let usable = self.shared.mechanisms.pcp_mark == PcpMark::EveryRequest
-                    && preferred.may_take_racy(&self.shared, Order(0), plan.highest, rights);
+                    && preferred.may_take_racy(&self.shared, Order(0), plan.highest, alloc_flags);
                 if usable
-                    && let Ok(frame) = self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, rights)
+                    && let Ok(frame) =
+                        self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, alloc_flags)
                 {
                     return Ok(frame);
                 }
-                self.walk(cx, preferred, None, plan, rights)
+                self.walk(cx, preferred, None, plan, alloc_flags)
             }
             None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
             None => Err(Why::NoZone),
@@ -73,10 +85,10 @@ impl<'a, M: Machine> World<'a, M> {
         cx: CallCx<'g, 'a, M>,
         from: ServedFrom<'g, M>,
         plan: &Plan,
-        rights: Rights,
+        alloc_flags: AllocFlags,
     ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order).ok_or(None)?;
-        if keeps_reserve(plan, rights) {
+        if keeps_reserve(plan, alloc_flags) {
             return Err(None);
         }
         let pcp = self.pcps.enter(cx, from.zone).ok_or(None)?;
@@ -95,10 +107,11 @@ impl<'a, M: Machine> World<'a, M> {
         preferred: &'g Zone<M>,
         mut searched: Option<PcpGuard<'g, 'a, M>>,
         plan: &Plan,
-        rights: Rights,
+        alloc_flags: AllocFlags,
     ) -> Result<Frame, Why> {
         let mut zones = self.zonelist(plan);
-        let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
+        let mut alloc_flags =
+            AllocFlags { nofragment: alloc_flags.nofragment && self.may_avoid_mixing(preferred), ..alloc_flags };
         // Not enforced: given up when the walk would leave the node, or found nothing.
         let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let mut zone = zones.next();
@@ -106,17 +119,17 @@ impl<'a, M: Machine> World<'a, M> {
         let cached_first = self.shared.mechanisms.pcp_mark == PcpMark::Refill;
         loop {
             self.shared.machine.step(Step::ZoneTry);
-            let here = zone.filter(|zone| !rights.nofragment || enforced || zone.node() == preferred.node());
+            let here = zone.filter(|zone| !alloc_flags.nofragment || enforced || zone.node() == preferred.node());
             let mut lists = searched.take();
             if let Some(zone) = here.filter(|_| cached_first && lists.is_none()) {
-                match self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, rights) {
+                match self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, alloc_flags) {
                     Ok(frame) => return Ok(frame),
                     Err(held) => lists = held,
                 }
             }
             match here {
-                Some(zone) if self.may_serve(zone, plan, rights) => {
-                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, lists, plan, rights);
+                Some(zone) if self.may_serve(zone, plan, alloc_flags) => {
+                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, lists, plan, alloc_flags);
                     self.wake_boosted(zone);
                     if let Some(frame) = taken {
                         return Ok(frame);
@@ -124,11 +137,11 @@ impl<'a, M: Machine> World<'a, M> {
                     // No block is too small for a single frame: what is left is not for this request.
                     why = if plan.order.0 == 0 { Why::Watermark } else { Why::Fragmented };
                 }
-                Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
+                Some(zone) if self.has_enough(zone, plan, alloc_flags) => why = Why::Fragmented,
                 Some(_) => {}
-                None if rights.nofragment && !enforced => {
+                None if alloc_flags.nofragment && !enforced => {
                     // The walk starts again, with mixing allowed.
-                    rights.nofragment = false;
+                    alloc_flags.nofragment = false;
                     zones = self.zonelist(plan);
                 }
                 None => return Err(why),
@@ -153,8 +166,8 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether the zone has free memory above its mark, in blocks of any size.
-    fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, rights)
+    fn has_enough(&self, zone: &Zone<M>, plan: &Plan, alloc_flags: AllocFlags) -> bool {
+        plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, alloc_flags)
     }
 
     /// Takes a block from one zone.
@@ -166,11 +179,11 @@ impl<'a, M: Machine> World<'a, M> {
         from: ServedFrom<'g, M>,
         searched: Option<PcpGuard<'g, 'a, M>>,
         plan: &Plan,
-        rights: Rights,
+        alloc_flags: AllocFlags,
     ) -> Option<Frame> {
         let zone = from.zone;
-        let want = self.want(plan, rights);
-        let reserve = keeps_reserve(plan, rights);
+        let want = self.want(plan, alloc_flags);
+        let reserve = keeps_reserve(plan, alloc_flags);
         if reserve && let Some(frame) = self.alloc_highatomic(cx, from, plan) {
             return Some(frame);
         }
@@ -187,7 +200,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 return Some(frame);
             }
-            if !rights.highatomic && pcp.has_room(ring) {
+            if !alloc_flags.highatomic && pcp.has_room(ring) {
                 return None;
             }
         }
@@ -199,7 +212,7 @@ impl<'a, M: Machine> World<'a, M> {
             return self.hand_out_aside(cx, frame, from, plan);
         }
         drop(guard);
-        if rights.highatomic { self.alloc_highatomic(cx, from, plan) } else { None }
+        if alloc_flags.highatomic { self.alloc_highatomic(cx, from, plan) } else { None }
     }
 
     /// Takes a block from a zone's high-atomic reserve.
