@@ -42,7 +42,7 @@ record! {
         /// [`ZoneIdx::NONE`] where the mechanisms check every request.
         pub(crate) fixed fast_zones: [ZoneIdx; ZoneKind::COUNT] = [ZoneIdx::NONE; ZoneKind::COUNT],
         /// Whether a free on this CPU checks only that the block is allocated.
-        pub(crate) fixed plain: bool,
+        pub(crate) fixed has_fast_path: bool,
         /// Whether the CPU was reported to have stopped for good.
         pub(crate) word offline: M::U32,
     }

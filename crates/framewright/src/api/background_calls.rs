@@ -5,7 +5,6 @@
 
 use crate::api::allocator::Allocator;
 use crate::compaction::progress::Compacted;
-use crate::policy::mechanisms::Nofragment;
 use crate::reclaim::kswapd::Balanced;
 use crate::seam::machine::Machine;
 use crate::stat::zone_stat::Background;
@@ -44,11 +43,10 @@ impl<M: Machine> Allocator<'_, M> {
         let world = self.world();
         let order = world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max();
         let order = order.unwrap_or_default().max(self.geometry().pageblock_order);
-        let stock = match self.mechanisms().nofragment {
-            Nofragment::Enforced => {
-                self.geometry().pageblock_order.frames().saturating_mul(MigrateType::PCP_COUNT as u64)
-            }
-            _ => 0,
+        let stock = if self.mechanisms().mixes_last() {
+            self.geometry().pageblock_order.frames().saturating_mul(MigrateType::PCP_COUNT as u64)
+        } else {
+            0
         };
         world.compact_node(node, order, |zone| world.has_block(zone, order) && world.free_in_pageblocks(zone) >= stock)
     }

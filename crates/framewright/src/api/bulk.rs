@@ -25,7 +25,6 @@ use crate::api::fast_path::Route;
 use crate::api::local::Local;
 use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
-use crate::policy::mechanisms::{Hardened, PcpMark};
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, Step};
 use crate::shared::CallCx;
@@ -117,7 +116,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Allocates the part of a bulk request that the first zone's per-CPU list serves; returns how many blocks.
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
-        let hardened = self.mechanisms().hardened != Hardened::Off;
+        let hardened = self.mechanisms().is_hardened();
         let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
         if !simple || self.world().shared.machine.fault(Fault::Alloc) {
             return 0;
@@ -175,7 +174,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
         let alloc_flags = AllocFlags { nofragment: world.may_avoid_mixing(zone), ..alloc_flags };
         let mut done = 0_usize;
-        let cached_first = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
+        let cached_first = !world.shared.mechanisms.marks_bind_cached();
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
             let cached = if cached_first { pcp.alloc_cached(ring) } else { None };

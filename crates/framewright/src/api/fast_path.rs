@@ -178,7 +178,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
-        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.plain) else { return false };
+        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path) else { return false };
         let pageblock = frames.pageblock(frame);
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
@@ -205,7 +205,7 @@ impl<'a, M: Machine> World<'a, M> {
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.plain || self.shared.machine.traces() {
+        if !is_ours || !own.has_fast_path || self.shared.machine.traces() {
             return None;
         }
         let pageblock = frames.pageblock(frame);

@@ -7,7 +7,6 @@ use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
-use crate::policy::mechanisms::Nofragment;
 use crate::policy::watermark::{AllocFlags, Mark};
 use crate::range::contig_range::Purpose;
 use crate::seam::event::Event;
@@ -198,7 +197,7 @@ impl<M: Machine> Allocator<'_, M> {
                 Err(why) => why,
             };
             // A range may mix mobilities, which the mechanisms may forbid.
-            let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
+            let mixes = !self.mechanisms().mixes_last();
             let is_scattered = why == Why::Fragmented && mixes;
             scattered.set(is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten());
             scattered.get().map_or_else(|| self.failed(block, why), |range| Ok(range.start))

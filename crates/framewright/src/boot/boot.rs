@@ -22,7 +22,7 @@ use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
 use crate::pcp::pcp_guard::Pcps;
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::mechanisms::{NumaStat, PcpMark, PcpProtection};
+use crate::policy::rules::ListRules;
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
@@ -134,12 +134,12 @@ pub(crate) fn boot<'a, M: Machine>(
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
-    let fast_path = has_fast_path(&machine, config)?;
+    let has_fast_path = has_fast_path(&machine, config)?;
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
-    place_zones(config, parts.zones, parts.pcps, fast_path);
+    place_zones(config, parts.zones, parts.pcps, has_fast_path);
     place_zonelists(config, parts.zonelists);
     place_shards(config, parts.shards);
-    place_cpus(config, parts.cpus, parts.zonelists, fast_path);
+    place_cpus(config, parts.cpus, parts.zonelists, has_fast_path);
     let frames = Frames {
         geometry: config.geometry,
         map: Map::new(grain_of(config), config.geometry.max_order, parts.sections, parts.bases, parts.runs),
@@ -192,7 +192,7 @@ pub(crate) fn boot<'a, M: Machine>(
 /// Frees all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.is_hardened() || world.shared.machine.starts_zeroed();
+    let blank = !config.mechanisms.is_hardened() || world.shared.machine.starts_zeroed();
     config.pieces().for_each(|piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
@@ -235,31 +235,27 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
 }
 
 /// Writes to each CPU its node, and the zones of its fast path, if any.
-fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], fast_path: bool) {
+fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
-        let zone = |kind| first(kind).filter(|_| fast_path).unwrap_or(ZoneIdx::NONE);
-        (cpu.node, cpu.plain, cpu.fast_zones) = (node, fast_path, ZoneKind::ALL.map(zone));
+        let zone = |kind| first(kind).filter(|_| has_fast_path).unwrap_or(ZoneIdx::NONE);
+        (cpu.node, cpu.has_fast_path, cpu.fast_zones) = (node, has_fast_path, ZoneKind::ALL.map(zone));
     }
 }
 
 /// Returns whether per-CPU lists serve requests and accept frees without further checks.
 ///
-/// They do under three conditions. No mechanism needs a check. The frames of a list need not be counted together with
-/// those of the CPU's other lists. No interrupt uses the lists.
+/// They do if the mechanisms allow it, and the machine's fences and interrupts.
 fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
-    let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
-    let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
-    let is_alone = config.mechanisms.pcp_protection == PcpProtection::OwnLists;
-    if is_alone && !machine.keeps_interrupts_apart() {
+    if config.mechanisms.needs_interrupts_apart() && !machine.keeps_interrupts_apart() {
         return Err(BootError::Interrupts);
     }
-    Ok(machine.is_asymmetric() && config.has_depot() && is_alone && !asks)
+    Ok(machine.is_asymmetric() && config.mechanisms.allows_fast_path())
 }
 
-fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], fast_path: bool) {
+fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
     let cpus = config.cpus.len();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
@@ -275,7 +271,8 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         if size.present == 0 {
             continue;
         }
-        let plan = PcpPlan { fast_path, ..config.pcp_plan(idx, size) };
+        let rules = ListRules { has_fast_path, ..config.mechanisms.list_rules() };
+        let plan = PcpPlan { rules, ..config.pcp_plan(idx, size) };
         zone.pcp = plan.size;
         let own = ClusterRange { first: cluster, count: config.clusters_of(idx) };
         zone.clusters.place(own, zone.pcp.batch);

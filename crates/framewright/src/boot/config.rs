@@ -15,7 +15,7 @@
 use crate::frame::frame::Geometry;
 use crate::pcp::pcp::PcpPlan;
 use crate::pcp::{autotune, depot_size, pcp};
-use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSizing, Refill, ZoneStat};
+use crate::policy::mechanisms::{Depot, Mechanisms, PcpSizing};
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::stat::{node_stat, zone_diffs};
@@ -240,7 +240,11 @@ impl<'c> Config<'c> {
         let computed = || {
             let low = self.marks_of(zone, size).low;
             let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
-            if self.has_depot() { depot_size::high_of(linux, size.managed, self.cpus_at(zone)) } else { linux }
+            if self.mechanisms.has_depot() {
+                depot_size::high_of(linux, size.managed, self.cpus_at(zone))
+            } else {
+                linux
+            }
         };
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
@@ -254,10 +258,8 @@ impl<'c> Config<'c> {
             most: self.pcp_most_of(zone, size),
             managed: size.managed,
             pageblock_order: self.geometry.pageblock_order,
-            protection: self.mechanisms.pcp_protection,
-            depot: self.has_depot(),
-            fast_path: false,
-            hardened: self.is_hardened(),
+            rules: self.mechanisms.list_rules(),
+            is_hardened: self.mechanisms.is_hardened(),
         }
     }
 
@@ -284,20 +286,12 @@ impl<'c> Config<'c> {
 
     /// Returns the number of shards of each zone's depot.
     pub(crate) fn shards(&self) -> usize {
-        if self.has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
-    }
-
-    pub(crate) fn has_depot(&self) -> bool {
-        self.mechanisms.depot != Depot::Off
-    }
-
-    pub(crate) fn is_hardened(&self) -> bool {
-        self.mechanisms.hardened != Hardened::Off
+        if self.mechanisms.has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
     }
 
     /// Returns whether CPUs keep part of the embedder's counts of nodes.
     pub(crate) fn keeps_node_counts(&self) -> bool {
-        !self.node_counters.is_empty() && self.mechanisms.zone_stat == ZoneStat::Differentials
+        !self.node_counters.is_empty() && self.mechanisms.keeps_deltas()
     }
 
     /// Returns the number of magazines in each shard of a zone's depot.
@@ -322,7 +316,7 @@ impl<'c> Config<'c> {
         let size = self.size_of(zone);
         let batch = u64::from(self.pcp_of(zone, size).batch);
         // Refills of one page at a time need no clusters.
-        let has_some = self.mechanisms.refill == Refill::Cluster && size.present != 0 && batch > 1;
+        let has_some = self.mechanisms.keeps_clusters() && size.present != 0 && batch > 1;
         if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
     }
 

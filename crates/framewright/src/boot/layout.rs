@@ -6,7 +6,7 @@ use crate::frame::map::Run;
 use crate::frame::owned_pageblock;
 use crate::pcp::pcp::{self, Pcp};
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::mechanisms::{FreePath, Refill};
+use crate::policy::mechanisms::FreePath;
 use crate::seam::machine::Machine;
 use crate::shared::Cpu;
 use crate::stat::node_stat::{NodeDiffs, NodeStat};
@@ -85,7 +85,7 @@ impl Layout {
             return Err(BootError::TooManySlots { slots: entries });
         }
         let pageblocks = (frames >> config.geometry.pageblock_order.0) as usize;
-        let owners = if config.mechanisms.refill == Refill::Pageblocks { pageblocks } else { 0 };
+        let owners = if config.mechanisms.owns_pageblocks() { pageblocks } else { 0 };
         Ok(Layout {
             sections: entries_of(Runs::of(config).span(), grain_of(config)) as usize,
             bases: slots as usize,
@@ -100,7 +100,7 @@ impl Layout {
             shards: zones.saturating_mul(shards),
             magazines: magazines as usize,
             range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
-            cluster_of: if config.mechanisms.refill == Refill::Cluster { frames as usize } else { 0 },
+            cluster_of: if config.mechanisms.keeps_clusters() { frames as usize } else { 0 },
             clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
             owners,
             owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),

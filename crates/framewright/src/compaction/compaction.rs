@@ -47,7 +47,7 @@ const TRIES: u32 = 8;
 impl<'a, M: Machine> World<'a, M> {
     /// Returns whether compaction is on and the machine can move blocks.
     pub(crate) fn compacts(&self) -> bool {
-        self.shared.mechanisms.compaction != Compaction::Off && self.shared.machine.migrates()
+        self.shared.mechanisms.has_compaction() && self.shared.machine.migrates()
     }
 
     /// Returns how much of a zone's free memory is in blocks below the pageblock order.

@@ -4,7 +4,7 @@
 //! are exact.
 
 use crate::api::allocator::Allocator;
-use crate::policy::mechanisms::{Compaction, NumaPlace};
+use crate::policy::mechanisms::NumaPlace;
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
@@ -90,7 +90,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// All `None` where compaction is off: vmstat then has no such lines.
     fn moves(&self) -> VmEvents {
         let events = &self.world().shared.events;
-        if self.mechanisms().compaction == Compaction::Off {
+        if !self.mechanisms().has_compaction() {
             return VmEvents::default();
         }
         let get = |event| Some(events.get(event));

@@ -53,6 +53,7 @@ use crate::pcp::expire::Expiry;
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
+use crate::policy::rules::ListRules;
 use crate::seam::field::record;
 use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::shared::Cpu;
@@ -88,21 +89,17 @@ pub(crate) struct PcpPlan {
     /// Managed frames of the zone.
     pub(crate) managed: u64,
     pub(crate) pageblock_order: Order,
-    pub(crate) protection: PcpProtection,
-    /// Whether the lists exchange magazines with a depot.
-    pub(crate) depot: bool,
-    /// Whether the fast path may use the lists; false until boot has asked the machine.
-    pub(crate) fast_path: bool,
+    pub(crate) rules: ListRules,
     /// Whether freed blocks wait before their reuse.
-    pub(crate) hardened: bool,
+    pub(crate) is_hardened: bool,
 }
 
 impl PcpPlan {
     /// Returns the ring entries that one CPU needs, besides those of magazines.
     pub(crate) fn slots(&self) -> u64 {
-        let own = RingId::all(self.pageblock_order).filter(|id| !self.depot || id.huge().is_some());
+        let own = RingId::all(self.pageblock_order).filter(|id| !self.rules.has_depot || id.huge().is_some());
         let slots: u64 = own.map(|id| u64::from(id.capacity(self.room()))).sum();
-        let waiting = if self.hardened { u64::from(WAITING) } else { 0 };
+        let waiting = if self.is_hardened { u64::from(WAITING) } else { 0 };
         slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
     }
 
@@ -111,7 +108,7 @@ impl PcpPlan {
     /// Without a depot: `high`, or the `most` that it may grow to, and a batch more. With a depot, only rings of huge
     /// pages have entries of their own, as few as possible.
     fn room(&self) -> u32 {
-        if self.depot { 0 } else { self.size.high.max(self.most).saturating_add(self.size.batch) }
+        if self.rules.has_depot { 0 } else { self.size.high.max(self.most).saturating_add(self.size.batch) }
     }
 }
 
@@ -153,10 +150,8 @@ record! {
         pub(crate) word count: M::U32,
         /// Ring that the next drain begins with.
         pub(crate) word turn: M::U32,
-        // Whether there is a depot, and a fast path; and how many frames a magazine holds at most.
-        pub(crate) fixed depot: bool,
-        pub(crate) fixed fast_path: bool,
-        pub(crate) fixed protection: PcpProtection,
+        pub(crate) fixed rules: ListRules,
+        /// Frames that a magazine holds at most.
         fixed frames: u32,
         pub(crate) fixed size: PcpSize,
         pub(crate) record("tuning.{}") autotune: Autotune<M>,
@@ -185,20 +180,21 @@ impl<M: Machine> Pcp<M> {
     ///
     /// With a depot, the rings of small orders get their entries from there.
     pub(crate) fn place(&mut self, plan: &PcpPlan, start: u32) -> u32 {
-        (self.size, self.depot, self.fast_path) = (plan.size, plan.depot, plan.fast_path);
-        self.protection = plan.protection;
+        (self.size, self.rules) = (plan.size, plan.rules);
         self.autotune.begin(plan.size, plan.most);
         self.frames = depot_size::frames_of(plan.size, plan.managed);
         let mut next = start;
-        for (id, ring) in self.rings(plan.pageblock_order).filter(|(id, _)| !plan.depot || id.huge().is_some()) {
+        for (id, ring) in
+            self.rings(plan.pageblock_order).filter(|(id, _)| !plan.rules.has_depot || id.huge().is_some())
+        {
             let end = next.saturating_add(id.capacity(plan.room()));
             ring.place(SlotRange { start: next, end }, SlotRange::empty_at(next));
             next = end;
         }
-        if plan.depot {
+        if plan.rules.has_depot {
             self.every_ring().for_each(|ring| ring.set_quota(0));
         }
-        if plan.hardened {
+        if plan.is_hardened {
             let end = next.saturating_add(WAITING);
             self.waiting.place(SlotRange { start: next, end }, SlotRange::empty_at(next));
             next = end;
@@ -209,7 +205,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Returns its permanent entries, from the first to the last; `None` if it has none.
     pub(crate) fn own_slots(&self) -> Option<SlotRange> {
-        let small = self.small.iter().flatten().filter(|_| !self.depot);
+        let small = self.small.iter().flatten().filter(|_| !self.rules.has_depot);
         let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|room| !room.is_empty());
         rooms.reduce(|all, room| SlotRange { start: all.start.min(room.start), end: all.end.max(room.end) })
     }
@@ -245,7 +241,7 @@ impl<M: Machine> Pcp<M> {
     /// Returns the frames on the lists, at this moment.
     pub(crate) fn count_racy(&self, pageblock_order: Order) -> u32 {
         let waiting = self.waiting_frames.load(Ordering::Relaxed);
-        let cached = if self.depot {
+        let cached = if self.rules.has_depot {
             self.rings(pageblock_order).map(|(id, ring)| ring.total() << id.order.0.min(31)).fold(0, u32::wrapping_add)
         } else {
             self.count.load(Ordering::Relaxed)
@@ -287,7 +283,7 @@ impl<M: Machine> Pcp<M> {
     ///
     /// Only without a depot: the lists keep no count next to one.
     pub(crate) fn uncount(&self, id: RingId) {
-        if !self.depot {
+        if !self.rules.has_depot {
             let count = self.count.load(Ordering::Relaxed);
             self.count.store(count.wrapping_sub(1 << id.order.0.min(31)), Ordering::Relaxed);
         }
@@ -324,7 +320,7 @@ impl<M: Machine> Pcp<M> {
     /// `None` when they are in use by a drain or by the code that this call interrupted.
     #[inline(always)]
     pub(crate) fn enter<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Option<Turn<'g, M>> {
-        let irq = match self.protection {
+        let irq = match self.rules.protection {
             PcpProtection::InterruptsOff => Some(machine.irq_save()),
             PcpProtection::PreemptionOff if machine.in_interrupt() => return None,
             _ => None,
@@ -350,7 +346,7 @@ impl<M: Machine> Pcp<M> {
     /// Sets `busy`; returns false if it was set already.
     #[inline(always)]
     fn try_busy(&self) -> bool {
-        if self.protection == PcpProtection::Trylock {
+        if self.rules.protection == PcpProtection::Trylock {
             // Model: device_trylock.
             return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
         }
@@ -447,7 +443,7 @@ impl<M: Machine> Pcp<M> {
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
         self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
-        if self.fast_path {
+        if self.rules.has_fast_path {
             self.every_ring().for_each(Ring::close);
             // ORDER: heavy fence. The closed windows are out before the tops are read; partner: the light fence in
             // `Ring::pop_front`. Model: front_alloc.
@@ -458,7 +454,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Opens the windows of all rings.
     pub(crate) fn open(&self) {
-        if self.fast_path {
+        if self.rules.has_fast_path {
             self.every_ring().for_each(Ring::open);
         }
     }

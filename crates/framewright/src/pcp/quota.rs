@@ -20,7 +20,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Returns false if `high` leaves none, or if there is no magazine for it.
     pub(crate) fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
-        if !self.pcp.depot {
+        if !self.pcp.rules.has_depot {
             // Without a depot, a ring is full only if drains passed it over, since they take from all rings in turn.
             if ring.is_full()
                 && let Some(frame) = self.pop_bottom(id, ring)
@@ -123,7 +123,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             }
             gained = gained.saturating_add(self.frames_of(other, ring.entitled().saturating_sub(ring.total())));
             ring.set_quota(0);
-            if self.claimed.is_none() && self.pcp.fast_path {
+            if self.claimed.is_none() && self.pcp.rules.has_fast_path {
                 ring.open();
             }
         }

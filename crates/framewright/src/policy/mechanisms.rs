@@ -383,11 +383,6 @@ impl Mechanisms {
         self.conflict_of_statistics()
     }
 
-    /// Returns whether CPUs keep some of their counts to themselves.
-    pub(crate) const fn keeps_counts(&self) -> bool {
-        matches!(self.zone_stat, ZoneStat::Differentials) || self.numa_stat.has_differentials()
-    }
-
     const fn conflict_of_statistics(&self) -> Option<&'static str> {
         match self.numa_threshold.get() {
             Some(_) if !self.numa_stat.has_differentials() => {

@@ -1,6 +1,7 @@
 //! Numbers and choices without state: the switches of mechanisms, and the formulas of watermarks and list sizes.
 
 pub(crate) mod presets;
+pub(crate) mod rules;
 pub(crate) mod mechanisms;
 pub(crate) mod numbers;
 pub(crate) mod watermark;

@@ -9,7 +9,6 @@ use crate::buddy::buddy::Place;
 use crate::frame::frame::Part;
 use crate::frame::head::Head;
 use crate::frame::state::Kind;
-use crate::policy::mechanisms::Hardened;
 use crate::policy::watermark::Marks;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::CallCx;
@@ -83,7 +82,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// frees.
     pub(crate) fn revive(&self, frame: Frame, order: Order) -> bool {
         let Some(zone) = self.zone_of(frame) else { return false };
-        let is_filled = self.shared.mechanisms.hardened != Hardened::Off;
+        let is_filled = self.shared.mechanisms.is_hardened();
         let revived = self.pinned(|cx| {
             let guard = zone.lock(cx);
             // Another caller may have revived it since.

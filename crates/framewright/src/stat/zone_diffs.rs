@@ -3,6 +3,7 @@
 //! `zone_stat.rs` defines the writers of these words, and the moment when they are added to the zone.
 
 use crate::policy::mechanisms::{Mechanisms, NumaStat, Threshold};
+use crate::policy::rules::NumaRules;
 use crate::policy::watermark::MOST_THRESHOLD;
 use crate::seam::field::{Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -32,14 +33,15 @@ record! {
         pub(crate) record(by Self::name_deltas) deltas: CounterDeltas<M, ITEMS>,
         word("diffs.numa8.{item:?}"; item in NumaItem::ALL) numa8: [M::U8; NumaItem::COUNT],
         word("diffs.numa16.{item:?}"; item in NumaItem::ALL) numa16: [M::U16; NumaItem::COUNT],
-        fixed kind: NumaStat,
+        fixed numa_kind: NumaStat,
         fixed numa_threshold: Threshold = Threshold::COMPUTED,
     }
 }
 
 impl<M: Machine> ZoneDiffs<M> {
     pub(crate) fn place(&mut self, mechanisms: &Mechanisms) {
-        (self.kind, self.numa_threshold) = (mechanisms.numa_stat, mechanisms.numa_threshold);
+        let NumaRules { kind, threshold } = mechanisms.numa_rules();
+        (self.numa_kind, self.numa_threshold) = (kind, threshold);
     }
 
     /// Names the counters' words.
@@ -57,7 +59,7 @@ impl<M: Machine> ZoneDiffs<M> {
     /// Returns the delta of a NUMA counter.
     pub(crate) fn numa_kept(&self, item: NumaItem) -> i64 {
         let (byte, word) = (self.numa8.get(item as usize), self.numa16.get(item as usize));
-        match self.kind {
+        match self.numa_kind {
             NumaStat::S8 => byte.map_or(0, |byte| i64::from(byte.load(Ordering::Relaxed) as i8)),
             NumaStat::S16 => word.map_or(0, |word| i64::from(word.load(Ordering::Relaxed) as i16)),
             _ => word.map_or(0, |word| i64::from(word.load(Ordering::Relaxed))),
@@ -66,7 +68,7 @@ impl<M: Machine> ZoneDiffs<M> {
 
     pub(crate) fn keep_numa(&self, item: NumaItem, keep: i64) {
         let (byte, word) = (self.numa8.get(item as usize), self.numa16.get(item as usize));
-        match self.kind {
+        match self.numa_kind {
             NumaStat::S8 => byte.iter().for_each(|byte| byte.store(keep as u8, Ordering::Relaxed)),
             _ => word.iter().for_each(|word| word.store(keep as u16, Ordering::Relaxed)),
         }
@@ -74,7 +76,7 @@ impl<M: Machine> ZoneDiffs<M> {
 
     /// Returns the largest delta that a NUMA counter may keep.
     pub(crate) fn numa_threshold(&self) -> i64 {
-        match (self.numa_threshold.get(), self.kind) {
+        match (self.numa_threshold.get(), self.numa_kind) {
             (Some(threshold), _) => i64::from(threshold),
             (None, NumaStat::S8) => i64::from(self.deltas.threshold()),
             (None, kind) => i64::from(kind.most()),
@@ -85,7 +87,7 @@ impl<M: Machine> ZoneDiffs<M> {
     ///
     /// Caller holds: the CPU's lists of this zone.
     pub(crate) fn count_numa(&self, item: NumaItem) -> i64 {
-        let (keep, told) = tick(self.kind, self.numa_kept(item), self.numa_threshold());
+        let (keep, told) = tick(self.numa_kind, self.numa_kept(item), self.numa_threshold());
         self.keep_numa(item, keep);
         told
     }
@@ -94,7 +96,7 @@ impl<M: Machine> ZoneDiffs<M> {
     pub(crate) fn is_within(&self) -> bool {
         let most = i64::from(MOST_THRESHOLD);
         // A lowered threshold takes effect with the next change.
-        let numa = if self.kind == NumaStat::S8 { most } else { self.numa_threshold() };
+        let numa = if self.numa_kind == NumaStat::S8 { most } else { self.numa_threshold() };
         self.deltas.is_within()
             && NumaItem::ALL.into_iter().all(|item| (-(numa / 2)..=numa).contains(&self.numa_kept(item)))
     }

@@ -18,7 +18,8 @@
 //! A CPU that allocates without its lists adds to the zone at once. Its lists may be claimed, or the request may go to
 //! the zone.
 
-use crate::policy::mechanisms::{Mechanisms, NumaPlace, ZoneStat};
+use crate::policy::mechanisms::{Mechanisms, NumaPlace};
+use crate::policy::rules::CounterRules;
 use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boost};
 use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -87,8 +88,7 @@ record! {
         /// Values of the NUMA counters when counting was last switched on: the reports subtract them.
         word("numa_since.{item:?}"; item in NumaItem::ALL) numa_since: [M::U64; NumaItem::COUNT],
         fixed places: CounterPlaces = CounterPlaces::of(0, NumaPlace::default()),
-        fixed deltas: bool,
-        fixed boosts: bool,
+        fixed rules: CounterRules,
     }
 }
 
@@ -96,8 +96,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Lays the words out, with `own` counters of the embedder.
     pub(crate) fn place(&mut self, own: usize, mechanisms: &Mechanisms) {
         self.places = CounterPlaces::of(own, mechanisms.numa_place);
-        self.deltas = mechanisms.zone_stat == ZoneStat::Differentials;
-        self.boosts = mechanisms.watermark_boost.get() != 0;
+        self.rules = mechanisms.counter_rules();
     }
 
     /// Names the words whose position depends on a choice.
@@ -145,7 +144,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Returns a mark as it is in force, including the boost.
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
         let stored = self.mark_unboosted(mark);
-        if self.boosts { stored.saturating_add(self.boost()) } else { stored }
+        if self.rules.has_boost { stored.saturating_add(self.boost()) } else { stored }
     }
 
     /// Returns a mark as it was set, without the boost.
@@ -212,7 +211,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns true to one of the callers if background reclaim must be woken.
     pub(crate) fn take_note(&self) -> bool {
-        self.boosts
+        self.rules.has_boost
             && self.boost_is_new.load(Ordering::Relaxed) != 0
             && self.boost_is_new.swap(0, Ordering::Relaxed) != 0
     }
@@ -225,7 +224,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns whether CPUs keep deltas of the numbers of free frames.
     pub(crate) fn has_deltas(&self) -> bool {
-        self.deltas
+        self.rules.has_deltas
     }
 
     pub(crate) fn set_drift_mark(&self, frames: u64) {
@@ -241,7 +240,7 @@ impl<M: Machine> ZoneCounters<M> {
             cma: not_negative(self.cma().load(Ordering::Relaxed)),
             highatomic: self.highatomic.load(Ordering::Relaxed),
         };
-        if self.deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
+        if self.rules.has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
             return self.memory_exact(stats, zone);
         }
         told
@@ -282,9 +281,9 @@ impl<M: Machine> ZoneCounters<M> {
         let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match all.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
+            match all.diffs(cpu, zone).filter(|_| self.rules.has_deltas && change != 0) {
                 Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
-                None if self.deltas => self.told(item, all).tell(change as i64),
+                None if self.rules.has_deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
@@ -308,7 +307,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Changes a counter of the embedder on this CPU.
     pub(crate) fn count_own(&self, stats: ZoneStats<'_, '_, M>, cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
+        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.rules.has_deltas).map(|diffs| &diffs.deltas);
         self.told(item, stats.all).count(kept, item, change);
     }
 

@@ -10,7 +10,6 @@
 
 use crate::pcp::expire::Round;
 use crate::pcp::pcp::{Claim, Pcp};
-use crate::policy::mechanisms::NumaStat;
 use crate::policy::watermark::{drift_mark, node_threshold, pressure_threshold, stat_threshold};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::NumaItem;
@@ -162,7 +161,7 @@ impl<M: Machine> World<'_, M> {
     /// Switched off, they read as 0. Switched on, they count from 0.
     pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
         let (shared, stats) = (&self.shared, &self.shared.stats);
-        if shared.mechanisms.numa_stat == NumaStat::Off {
+        if !shared.mechanisms.counts_numa() {
             return false;
         }
         if on && !stats.is_counting() {

@@ -37,7 +37,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// A block that was written to is quarantined. The caller must own the block.
     pub(crate) fn is_intact(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
         let Shared { machine, frames, mechanisms, .. } = &self.shared;
-        let is_intact = mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), order);
+        let is_intact = !mechanisms.is_hardened() || machine.is_poisoned(frames.pfn(frame), order);
         if !is_intact {
             self.quarantine(cx, frame, order);
         }

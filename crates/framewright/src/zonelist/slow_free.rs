@@ -6,7 +6,6 @@ use crate::frame::head::Head;
 use crate::free_path::free_batch::Block;
 use crate::free_path::free_path::free_one;
 use crate::pcp::ring::RingId;
-use crate::policy::mechanisms::Hardened;
 use crate::seam::machine::Machine;
 use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
@@ -22,15 +21,15 @@ impl<'a, M: Machine> World<'a, M> {
         let frames = &self.shared.frames;
         let pageblock = frames.pageblock(frame);
         let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
-        let hardened = self.shared.mechanisms.hardened;
-        if hardened != Hardened::Off && !self.claim_freed(frame, order) {
+        let is_hardened = self.shared.mechanisms.is_hardened();
+        if is_hardened && !self.claim_freed(frame, order) {
             return false;
         }
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            if hardened != Hardened::Off {
+            if is_hardened {
                 pcp.free_waiting(frame, order);
                 return true;
             }
@@ -43,7 +42,7 @@ impl<'a, M: Machine> World<'a, M> {
         let given = Cell::new(false);
         free_one(cx, zone, Block::new(frame, order), &|_| {
             // A double free cannot pass: for blocks that no per-CPU list keeps the check is exact.
-            if hardened == Hardened::Off && !frames.claim_head(frame, order) {
+            if !is_hardened && !frames.claim_head(frame, order) {
                 return false;
             }
             if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {

@@ -14,9 +14,9 @@ const MARKED: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\nc
 const LISTS: &str = "max-order 4\npageblock-order 4\nmemory 0x0..0x400 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                      marks 0 Normal 0 0 0\npcp 0 Normal 4 12";
 
-/// Zone Normal of 64 frames, half of which its marks keep; per-CPU lists that take 4 pages at a time.
+/// Zone Normal of 64 frames, most of which its marks keep; per-CPU lists that take 4 pages at a time.
 const LOW: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
-                   marks 0 Normal 30 31 32\npcp 0 Normal 4 12";
+                   marks 0 Normal 50 51 52\npcp 0 Normal 4 12";
 
 /// Two nodes of 1024 frames with a CPU each, and a counter of the embedder's in each zone.
 const NODES: &str = "memory 0x100000..0x100400 node 0\nmemory 0x100400..0x100800 node 1\ncpus 0 1\nzone-counters 1";
@@ -87,18 +87,19 @@ pub(crate) const CASES: &[Case] = &[
     ),
     // More is freed than an eighth of the zone.
     played("depot", "", LISTS, "a1 = bulk 600 order 0 GFP_KERNEL\nfree a1"),
-    // What is on the list may be used below the mark.
+    // The zone is below its marks, and a page is on the list.
     played(
         "pcp-mark",
         "",
         LOW,
-        "a1 = alloc order 0 GFP_KERNEL\na2 = alloc-range 0x10..0x30 GFP_KERNEL\n\
+        "a1 = alloc order 0 GFP_KERNEL\na2 = alloc order 4 GFP_KERNEL|__GFP_MEMALLOC\n\
         a3 = alloc order 0 GFP_KERNEL",
     ),
     simulated("prefetch", ""),
     simulated("hardened", ""),
     Case { run: Run::Contents, ..simulated("hardened", "") },
-    // A change below the threshold stays with the CPU, which vmstat does not see.
+    simulated("zone-stat", ""),
+    // Zoneinfo shows the threshold up to which a CPU keeps its counts.
     played("zone-stat", "", NODES, "count zone 0 Normal 0 by 1\na1 = bulk 3 order 0 GFP_KERNEL"),
     played("numa-stat", "numa-read=zone-only", NODES, "a1 = bulk 300 order 0 GFP_KERNEL"),
     played(
@@ -109,6 +110,8 @@ pub(crate) const CASES: &[Case] = &[
     ),
     simulated("numa-stat", ""),
     simulated("numa-place", "numa-stat=s8,numa-threshold=4"),
+    // Zoneinfo shows counters among the zone's others before the number of free CMA frames.
+    played("numa-place", "numa-stat=s8", NODES, "a1 = bulk 3 order 0 GFP_KERNEL"),
     played("numa-read", "numa-stat=s16", NODES, "a1 = bulk 3 order 0 GFP_KERNEL"),
     played(
         "fallback",

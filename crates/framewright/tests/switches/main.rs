@@ -16,6 +16,9 @@ mod contents;
 mod played;
 mod simulated;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use framewright::Mechanisms;
 
 use crate::cases::CASES;
@@ -118,6 +121,41 @@ fn a_run_shows_the_same_each_time() {
     for case in CASES {
         assert_eq!(case.play(), case.play(), "{}", case.switch);
     }
+}
+
+/// Every switch is read in at most two files of the core: where `policy/rules.rs` turns it into the answer to a
+/// question, and where its choices are carried out.
+#[test]
+fn a_switch_is_read_in_at_most_two_files() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = rust_files(&source);
+    let readers = |switch: &str| {
+        let field = switch.replace('-', "_");
+        let reads = |path: &Path, text: &str| {
+            let owner = if path.ends_with("policy/rules.rs") { "self" } else { "mechanisms" };
+            let is_whole = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || "_(".contains(next));
+            [format!("{owner}.{field}"), format!("{owner}().{field}")]
+                .iter()
+                .any(|read| text.match_indices(read).any(|(at, _)| is_whole(&text[at + read.len()..])))
+        };
+        files.iter().filter(|(path, text)| reads(path, text)).map(|(path, _)| path.clone()).collect::<Vec<_>>()
+    };
+    for switch in Mechanisms::SWITCHES {
+        let readers = readers(switch);
+        assert!((1..=2).contains(&readers.len()), "{switch} is read in {readers:?}");
+    }
+}
+
+/// Returns the paths and texts of the source files below a folder, besides those that define and name switches.
+fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.flat_map(|path| match path.extension() {
+        _ if path.is_dir() => rust_files(&path),
+        Some(extension) if extension == "rs" => vec![(path.clone(), fs::read_to_string(&path).unwrap())],
+        _ => Vec::new(),
+    });
+    let defines = ["policy/mechanisms.rs", "policy/presets.rs"];
+    files.filter(|(path, _)| !defines.iter().any(|definition| path.ends_with(definition))).collect()
 }
 
 /// A lock that can be shared is held by several CPUs at once, and no other lock is.
