@@ -4,8 +4,6 @@ mod sim_samples;
 
 use framewright::Counters;
 use framewright::report::VmEvents;
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::fragmentation::measured::READING;
@@ -13,10 +11,11 @@ use framewright_lab::reproduce::fragmentation::plan::{CLOSER, MACHINES, SETTINGS
 use framewright_lab::reproduce::fragmentation::{
     self, Case, CaseRuns, FragmentationLengths, FragmentationPlan, FragmentationTables, Purpose,
 };
+use framewright_lab::reproduce::published::Published as _;
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Events, Faults, Phase, Reclaim, Sample};
-use sim_samples::{asks_nobody, is_closed, narrow, run};
+use sim_samples::{check, compared, narrow, run, shows};
 
 const COMMAND: &str = "framewright reproduce fragmentation --seeds 2 --seed 1";
 
@@ -124,10 +123,7 @@ fn a_quick_look_says_what_it_is() {
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(LENGTHS, good).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 6, "{compared:?}");
-    assert_eq!(json["schema"], "framewright-reproduce/1");
+    let json = compared(&found(LENGTHS, good).0, 6);
     assert_eq!(
         json["rows"].as_array().unwrap().len(),
         SETTINGS.iter().map(|setting| setting.kernels().count()).sum::<usize>()
@@ -163,7 +159,7 @@ fn what_is_off_fails() {
             if (at, of) == (config, kernel) { off(made) } else { made }
         };
         let (found, _) = found(LENGTHS, made);
-        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        let check = check(&found, name);
         assert_eq!(check.passed, Some(false), "{check}");
         assert!(check.detail.contains(config) || name.contains("fewer by more"), "{check}");
     }
@@ -171,21 +167,20 @@ fn what_is_off_fails() {
 
 #[test]
 fn the_page_has_both_sides_and_the_pictures() {
-    let (found, [skylake, haswell]) = found(LENGTHS, good);
-    let page = found.page(&[&skylake, &haswell]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for part in [
-        "804,694",
-        "Linux 4.19, v1: events 71,227",
-        "Where memory is",
-        "class=\"dot\"",
-        "Huge pages by round",
-        "haswell-2x18",
-        "stall-as-mailed",
-    ] {
-        assert!(page.contains(part), "{part}");
-    }
+    let (found, machines) = found(LENGTHS, good);
+    let page = found.page(&machines).unwrap();
+    shows(
+        &page,
+        &[
+            "804,694",
+            "Linux 4.19, v1: events 71,227",
+            "Where memory is",
+            "class=\"dot\"",
+            "Huge pages by round",
+            "haswell-2x18",
+            "stall-as-mailed",
+        ],
+    );
     for kernel in kernels() {
         let samples = outcome(good(CLOSER, kernel), 1, 1).samples;
         let last = samples.last().unwrap();

@@ -3,18 +3,17 @@
 mod sim_samples;
 
 use framewright_bench::time_bench::{Primitive, ProtectionPair};
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, LOST, MODES, Native};
 use framewright_lab::reproduce::irq_safe::published::{Operation, Test};
 use framewright_lab::reproduce::irq_safe::{self, IrqSafeLengths, IrqSafePlan, IrqSafeTables};
-use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs};
-use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
+use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
+use sim_samples::{check, compared, narrow, reported, run, shows};
 
 const COMMAND: &str = "framewright reproduce irq-safe --seed 1";
 
@@ -126,10 +125,7 @@ fn tables_that_are_nearly_theirs() {
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(|_| 0.0).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 20, "{compared:?}");
-    assert_eq!(json["schema"], "framewright-reproduce/1");
+    let json = compared(&found(|_| 0.0).0, 20);
     let some = ["rows", "softirq", "aim9", "time_bench"].map(|name| json[name][1].clone());
     insta::assert_snapshot!(serde_json::to_string_pretty(&some).unwrap());
     let fitted = |row: &&serde_json::Value| row["fitted"] == true;
@@ -152,7 +148,7 @@ fn what_is_off_fails() {
     ];
     for (name, off) in cases {
         let (found, _) = found(off);
-        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        let check = check(&found, name);
         assert_eq!(check.passed, Some(false), "{check}");
     }
 }
@@ -160,12 +156,10 @@ fn what_is_off_fails() {
 #[test]
 fn the_page_has_theirs_and_ours_and_the_checks() {
     let (found, machine) = found(|_| 0.0);
-    let page = found.page(&[&machine]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for part in ["287.1", "Saved by a free", "spin_lock_unlock_irqsave", "60,316", "page_test CoeffVar", "masked_free"]
-    {
-        assert!(page.contains(part), "{part}");
-    }
+    let page = found.page(&[machine]).unwrap();
+    shows(
+        &page,
+        &["287.1", "Saved by a free", "spin_lock_unlock_irqsave", "60,316", "page_test CoeffVar", "masked_free"],
+    );
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
 }

@@ -2,16 +2,15 @@
 
 mod sim_samples;
 
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::numa_stats::{self, NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
-use framewright_lab::reproduce::plan::{Plan as _, Runs};
-use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
+use framewright_lab::reproduce::plan::{Plan as _, Runs, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
+use sim_samples::{check, compared, narrow, reported, run, shows};
 
 const COMMAND: &str = "framewright reproduce numa-stats --seed 1";
 
@@ -61,10 +60,7 @@ fn a_table_that_is_nearly_theirs() {
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(nearly).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 10, "{compared:?}");
-    assert_eq!(json["schema"], "framewright-reproduce/1");
+    let json = compared(&found(nearly).0, 10);
     insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"][2]).unwrap());
     let fitted = |row: &&serde_json::Value| row["fitted"] == true;
     let names: Vec<&str> =
@@ -83,7 +79,7 @@ fn what_is_off_fails() {
     ];
     for (name, percent) in cases {
         let (found, _) = found(percent);
-        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        let check = check(&found, name);
         assert_eq!(check.passed, Some(false), "{check}");
     }
 }
@@ -100,13 +96,10 @@ fn what_was_not_run_is_not_seen() {
 #[test]
 fn the_page_has_both_columns_and_the_checks() {
     let (found, machine) = found(nearly);
-    let page = found.page(&[&machine]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for part in
-        ["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"]
-    {
-        assert!(page.contains(part), "{part}");
-    }
+    let page = found.page(&[machine]).unwrap();
+    shows(
+        &page,
+        &["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"],
+    );
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
 }

@@ -7,8 +7,9 @@ use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
-use framewright_lab::reproduce::plan::{Figures, Outcomes, Plan as _, Runs, TABLE};
-use framewright_lab::reproduce::variation::{Band, Reach, Variations, Varied, Varying};
+use framewright_lab::reproduce::plan::{Outcomes, Plan as _, Runs, TABLE, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Band, Reach, Varied, Varying};
 use framewright_lab::reproduce::zone_lock::plan::BandedFigure as Of;
 use framewright_lab::reproduce::zone_lock::{
     self, KernelPreset, MemoryScale, Other, ZoneLockLengths, ZoneLockPlan, ZoneLockTable,
@@ -17,7 +18,7 @@ use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
 use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
+use sim_samples::{asks_nobody, check, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 
@@ -116,7 +117,7 @@ fn elsewhere(other: Other, number: usize) -> Report {
 }
 
 /// One number that matters, and what it did: a tenth of the speed, and five points of waiting.
-fn variations(plan: &ZoneLockPlan<'_>, table: &Outcomes) -> Variations<Figures> {
+fn variations(plan: &ZoneLockPlan<'_>, table: &Outcomes) -> Variations {
     let moved = |sign: f64| {
         let mut table = table.to_vec();
         for (number, (_, outcome)) in table.iter_mut().enumerate() {
@@ -160,7 +161,7 @@ fn found(change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
 
 /// A check by the start of its name.
 fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
-    found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
+    check(found, name).passed
 }
 
 #[test]
@@ -390,7 +391,7 @@ fn a_run_that_fails_is_named() {
 fn the_page_says_all_of_it_and_asks_nobody() {
     let unbuilt = |plan: &mut ZoneLockPlan<'_>| plan.kernels[4].mechanisms = None;
     let (found, machine) = found_of(unbuilt, |runs| _ = runs.sets.get_mut(TABLE).unwrap().remove(4));
-    let page = found.page(&[&machine]).unwrap();
+    let page = found.page(&[machine]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for wanted in

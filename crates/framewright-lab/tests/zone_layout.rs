@@ -2,18 +2,17 @@
 
 mod sim_samples;
 
-use framewright_lab::compare::points::points;
-use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
-use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs, TABLE};
-use framewright_lab::reproduce::variation::{Band, Reach, Round, Variations, Varied, Varying};
+use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs, TABLE, Variations};
+use framewright_lab::reproduce::published::Published as _;
+use framewright_lab::reproduce::variation::{Band, Reach, Round, Varied, Varying};
 use framewright_lab::reproduce::zone_layout::plan::MEMORY;
 use framewright_lab::reproduce::zone_layout::{self, ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable, plan};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::{Aim7, Passes};
-use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
+use sim_samples::{check, compared, narrow, reported, run, shows};
 
 const COMMAND: &str = "framewright reproduce zone-layout --seed 1";
 
@@ -68,7 +67,7 @@ fn runs(plan: &ZoneLayoutPlan<'_>) -> Runs {
 
 /// What a variation shows in which the lock beside the lists is so many times as fast.
 fn moved(plan: &ZoneLayoutPlan<'_>, beside: f64) -> Figures {
-    let names = plan.varied(None, Round::Band).unwrap().unwrap().into_iter().map(|run| run.name);
+    let names = plan.varied(None, Round::Band).unwrap().into_iter().map(|run| run.name);
     let jobs = [27.0 * beside, 50.0].map(|jobs| reported(outcome(120, jobs)));
     plan.figures(&names.zip(jobs).collect::<Vec<_>>())
 }
@@ -86,7 +85,7 @@ fn found(change: impl Fn(&ZoneLayoutPlan<'_>, &mut Runs)) -> (Reproduction, Spec
 }
 
 fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
-    found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
+    check(found, name).passed
 }
 
 /// The run of this name.
@@ -108,11 +107,8 @@ fn a_table_that_is_nearly_theirs() {
 
 #[test]
 fn the_same_as_json() {
-    let json = serde_json::to_value(found(|_, _| {}).0).unwrap();
-    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
-    assert!(compared.len() >= 4, "{compared:?}");
+    let json = compared(&found(|_, _| {}).0, 4);
     insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"]).unwrap());
-    assert_eq!(json["schema"], "framewright-reproduce/1");
     assert_eq!(json["crossover"][0]["cpus"], 8);
 }
 
@@ -196,10 +192,6 @@ fn a_small_plan_in_full() {
 #[test]
 fn the_page_says_all_of_it_and_asks_nobody() {
     let (found, machine) = found(|_, _| {});
-    let page = found.page(&[&machine]).unwrap();
-    asks_nobody(&page);
-    is_closed(&page);
-    for wanted in ["+94.3", "not modelled", "own-line", "occupancy.read", "is better from 8 CPUs on", "120 CPUs"] {
-        assert!(page.contains(wanted), "{wanted}");
-    }
+    let page = found.page(&[machine]).unwrap();
+    shows(&page, &["+94.3", "not modelled", "own-line", "occupancy.read", "is better from 8 CPUs on", "120 CPUs"]);
 }

@@ -202,7 +202,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     match schema.as_str().unwrap_or_default() {
         framewright_sim::report::SCHEMA => Ok(Kind::Sim),
         framewright_bench::SCHEMA if probe.rows.is_some() => Ok(Kind::Bench),
-        crate::reproduce::head::SCHEMA if probe.experiment.is_some() => Ok(Kind::Reproduce),
+        crate::reproduce::found::SCHEMA if probe.experiment.is_some() => Ok(Kind::Reproduce),
         _ => Err(format!("is of schema {schema}, which is not compared")),
     }
 }

@@ -12,7 +12,7 @@ use super::experiment::{Ask, Experiment, Made};
 use crate::reproduce::fitted;
 use crate::reproduce::headline::{Headline, HeadlineRow, Verdict};
 use crate::reproduce::runs::Change;
-use crate::reproduce::text::{Wrapped, wrapped};
+use crate::reproduce::show::broken;
 use crate::reproduce::variation::FACTORS;
 use crate::sim::pool;
 
@@ -125,7 +125,6 @@ impl fmt::Display for All {
         let quick = if self.quick { ", a quick look" } else { "" };
         writeln!(f, "Five published experiments on the simulated machine{quick}, seed {}", self.seed)?;
         let mut table = Table::new("<>>><");
-        let told = |text: &str, indent| Wrapped(text, indent).to_string().trim_end().to_owned();
         table.row(cells!["{:<41}" = "", "{:>14}" = "published", "{:>14}" = "ours", "{:>16}" = "band", "  verdict"]);
         for headline in &self.experiments {
             table.text(format!("{}: {}", headline.experiment, headline.what));
@@ -140,16 +139,14 @@ impl fmt::Display for All {
                     "  {verdict}"
                 ]);
             }
-            table.text(told(&format!("    {}", headline.ours), 4));
+            table.text(broken(&format!("    {}", headline.ours), 4).trim_end());
             if !headline.fails.is_empty() {
                 let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
-                table.text(told(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4));
+                table.text(broken(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4).trim_end());
             }
         }
-        write!(f, "{table}")?;
-        writeln!(f, "\n{}", self.tally())?;
-        wrapped(f, &self.legend(), 2)?;
-        if self.holds() { Ok(()) } else { wrapped(f, LEFT, 2) }
+        write!(f, "{table}\n{}\n{}", self.tally(), broken(&self.legend(), 2))?;
+        if self.holds() { Ok(()) } else { f.write_str(&broken(LEFT, 2)) }
     }
 }
 

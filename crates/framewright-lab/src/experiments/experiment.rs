@@ -8,6 +8,7 @@ use crate::reproduce::check::Check;
 use crate::reproduce::found::Reproduction;
 use crate::reproduce::headline::Headline;
 use crate::reproduce::plan::Plan as _;
+use crate::reproduce::published::Published as _;
 use crate::reproduce::runs::{Change, Progress};
 use crate::reproduce::{fragmentation, irq_safe, numa_stats, zone_layout, zone_lock};
 
@@ -63,37 +64,26 @@ impl Experiment {
     /// All, in the order in which they are told.
     pub const ALL: [Self; 5] = [Self::ZoneLock, Self::NumaStats, Self::ZoneLayout, Self::IrqSafe, Self::Fragmentation];
 
+    /// Its name, the machine that its table is from, and about how long a quick one takes beside the others: seconds of
+    /// a CPU, on a machine of 2020.
+    fn facts(self) -> (&'static str, &'static str, u64) {
+        match self {
+            Self::ZoneLock => (zone_lock::plan::NAME, "skylake-2x28", 30),
+            Self::ZoneLayout => (zone_layout::plan::NAME, "ivybridge-ex-4x15", 20),
+            Self::NumaStats => (numa_stats::NAME, "broadwell-2x22", 18),
+            Self::IrqSafe => (irq_safe::plan::NAME, "haswell-2x18", 3),
+            Self::Fragmentation => (fragmentation::plan::NAME, fragmentation::plan::MACHINES[0].name, 30),
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::ZoneLock => "zone-lock",
-            Self::ZoneLayout => "zone-layout",
-            Self::NumaStats => "numa-stats",
-            Self::IrqSafe => "irq-safe",
-            Self::Fragmentation => "fragmentation",
-        }
+        self.facts().0
     }
 
-    /// The machine that the table is from.
-    pub fn machine(self) -> &'static str {
-        match self {
-            Self::ZoneLock => "skylake-2x28",
-            Self::ZoneLayout => "ivybridge-ex-4x15",
-            Self::NumaStats => "broadwell-2x22",
-            Self::IrqSafe => "haswell-2x18",
-            Self::Fragmentation => "skylake-desktop",
-        }
-    }
-
-    /// About how long a quick one takes, beside the others: seconds of a CPU, on a machine of 2020.
+    /// About how long a quick one takes, beside the others.
     pub fn weight(self) -> u64 {
-        match self {
-            Self::ZoneLock => 30,
-            Self::ZoneLayout => 20,
-            Self::NumaStats => 18,
-            Self::IrqSafe => 3,
-            Self::Fragmentation => 30,
-        }
+        self.facts().2
     }
 
     /// Whether some of it is measured on the host, where whatever else runs would show.
@@ -111,39 +101,41 @@ impl Experiment {
         if let Some((option, _)) = only.filter(|_| self != Self::Fragmentation) {
             bail!("{option} is for fragmentation alone, not for {}; leave it out", self.name());
         }
-        match self {
-            Self::ZoneLock => zone_lock(ask, command, progress),
-            Self::ZoneLayout => zone_layout(ask, command, progress),
-            Self::NumaStats => numa_stats(ask, command, progress),
-            Self::IrqSafe => irq_safe(ask, command, progress),
-            Self::Fragmentation => fragmentation(ask, command, progress),
+        let mut machines = vec![self.spec(ask.change)?];
+        let of = (&machines[0], ask, command);
+        let found = match self {
+            Self::ZoneLock => zone_lock(of, progress),
+            Self::ZoneLayout => zone_layout(of, progress),
+            Self::NumaStats => numa_stats(of, progress),
+            Self::IrqSafe => irq_safe(of, progress),
+            Self::Fragmentation => fragmentation(of, progress),
+        }?;
+        if self == Self::Fragmentation {
+            machines.push(machine::named(fragmentation::plan::MACHINES[1].name)?);
         }
-    }
-
-    /// Its machine, with what is changed.
-    ///
-    /// # Errors
-    /// What is to be changed is no number of it.
-    pub fn spec(self, change: Change<'_>) -> anyhow::Result<Spec> {
-        let machine = machine::named(self.machine())?;
-        Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
-    }
-
-    fn of(self, found: &Reproduction, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
         Ok(Made {
             experiment: self,
             text: found.text(),
-            json: serde_json::to_string_pretty(found)? + "\n",
-            page: ask.page.then(|| found.page(machines)).transpose()?,
-            headline: found.headline.clone(),
-            checks: found.checks.clone(),
+            json: serde_json::to_string_pretty(&found)? + "\n",
+            page: ask.page.then(|| found.page(&machines)).transpose()?,
+            headline: found.headline,
+            checks: found.checks,
         })
+    }
+
+    /// Its machine, with what is changed; an error if that is no number of it.
+    pub(super) fn spec(self, change: Change<'_>) -> anyhow::Result<Spec> {
+        let machine = machine::named(self.facts().1)?;
+        Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
     }
 }
 
-fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+/// The machine of an experiment, what is asked of it, and the command that makes the same again.
+type ExperimentCall<'a> = (&'a Spec, &'a Ask<'a>, &'a str);
+
+fn zone_lock((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use zone_lock::{KernelPreset, MemoryScale, ZoneLockLengths, ZoneLockPlan, ZoneLockTable, plan};
-    let (published, machine) = (&ZoneLockTable::built_in()?, &Experiment::ZoneLock.spec(ask.change)?);
+    let published = &ZoneLockTable::built_in()?;
     let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
     let with_lru = published.lru.iter().map(|row| row.name.clone());
     let plan = ZoneLockPlan {
@@ -158,47 +150,40 @@ fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Re
         scale: MemoryScale::of(published),
         lengths: if ask.quick { ZoneLockLengths::QUICK } else { ZoneLockLengths::FULL },
     };
-    let found = zone_lock::found(&plan, &plan.run(progress)?, command);
-    Experiment::ZoneLock.of(&found, ask, &[machine])
+    Ok(zone_lock::found(&plan, &plan.run(progress)?, command))
 }
 
-fn zone_layout(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+fn zone_layout((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use zone_layout::{ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable, plan};
-    let (published, machine) = (&ZoneLayoutTable::built_in()?, &Experiment::ZoneLayout.spec(ask.change)?);
+    let published = &ZoneLayoutTable::built_in()?;
     let lengths = if ask.quick { ZoneLayoutLengths::QUICK } else { ZoneLayoutLengths::FULL };
     let cpus = if ask.quick { plan::FEW.to_vec() } else { plan::CURVE.to_vec() };
     let plan = ZoneLayoutPlan { machine, published, workload: plan::workload(), cpus, seed: ask.seed, lengths };
-    let found = zone_layout::found(&plan, &plan.run(progress)?, command);
-    Experiment::ZoneLayout.of(&found, ask, &[machine])
+    Ok(zone_layout::found(&plan, &plan.run(progress)?, command))
 }
 
-fn numa_stats(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+fn numa_stats((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use numa_stats::{NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
-    let (published, machine) = (NumaStatsTable::built_in()?, &Experiment::NumaStats.spec(ask.change)?);
     let lengths = if ask.quick { NumaStatsLengths::QUICK } else { NumaStatsLengths::FULL };
-    let plan = NumaStatsPlan::new(machine, &published, ask.seed, lengths)?;
-    let found = numa_stats::found(&plan, &plan.run(progress)?, command)?;
-    Experiment::NumaStats.of(&found, ask, &[machine])
+    let published = &NumaStatsTable::built_in()?;
+    let plan = NumaStatsPlan::new(machine, published, ask.seed, lengths)?;
+    numa_stats::found(&plan, &plan.run(progress)?, command)
 }
 
-fn irq_safe(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+fn irq_safe((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use irq_safe::{IrqSafeLengths, IrqSafePlan, IrqSafeTables};
-    let (published, machine) = (&IrqSafeTables::built_in()?, &Experiment::IrqSafe.spec(ask.change)?);
-    let desktop = &machine::named("skylake-desktop")?;
+    let (published, desktop) = (&IrqSafeTables::built_in()?, &machine::named("skylake-desktop")?);
     let lengths = if ask.quick { IrqSafeLengths::QUICK } else { IrqSafeLengths::FULL };
     let plan = IrqSafePlan { machine, desktop, published, seed: ask.seed, lengths };
-    let found = irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)?;
-    Experiment::IrqSafe.of(&found, ask, &[machine])
+    irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)
 }
 
-fn fragmentation(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+fn fragmentation((skylake, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use fragmentation::{FragmentationLengths, FragmentationPlan, FragmentationTables, plan};
-    let (published, skylake) = (&FragmentationTables::built_in()?, &Experiment::Fragmentation.spec(ask.change)?);
-    let machines = [skylake, &machine::named(plan::MACHINES[1].name)?];
+    let (published, haswell) = (&FragmentationTables::built_in()?, &machine::named(plan::MACHINES[1].name)?);
     let lengths = if ask.quick { FragmentationLengths::QUICK } else { FragmentationLengths::FULL };
     let (mib, seeds) = (ask.mib.unwrap_or(lengths.mib), ask.seeds.unwrap_or(lengths.seeds));
     let lengths = FragmentationLengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
-    let plan = FragmentationPlan { machines, published, seed: ask.seed, lengths };
-    let found = fragmentation::found(&plan, &plan.run(progress)?, command);
-    Experiment::Fragmentation.of(&found, ask, &machines)
+    let plan = FragmentationPlan { machines: [skylake, haswell], published, seed: ask.seed, lengths };
+    Ok(fragmentation::found(&plan, &plan.run(progress)?, command))
 }

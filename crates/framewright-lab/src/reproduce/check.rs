@@ -68,6 +68,11 @@ impl Standing {
         }
     }
 
+    /// Near, or off.
+    pub fn of_bool(is_near: bool) -> Self {
+        if is_near { Self::Near } else { Self::Off }
+    }
+
     /// As a character after the figure.
     pub fn mark(standing: Option<Self>) -> &'static str {
         match standing {

@@ -10,11 +10,9 @@ use minijinja::value::Serde;
 use serde::{Serialize, Serializer};
 
 use super::check::Check;
-use super::fitted::Fitted;
-use super::head::Head;
+use super::fitted::{self, Fitted};
 use super::headline::Headline;
-use super::show::Show;
-use super::text::Wrapped;
+use super::show::{Show, broken};
 use super::variation::Varied;
 use crate::html::{ParameterRow, RunSection, environment};
 
@@ -45,6 +43,27 @@ macro_rules! object {
 }
 pub(crate) use object;
 
+/// Version of the JSON.
+pub const SCHEMA: &str = "framewright-reproduce/1";
+
+/// What the JSON begins with: which experiment it is, and how it is made again.
+#[derive(Serialize)]
+pub(super) struct Head {
+    schema: &'static str,
+    /// Name of the experiment, and of the table that machines' numbers are fitted to.
+    experiment: &'static str,
+    /// The command that prints it.
+    command: String,
+    /// What was published.
+    title: String,
+    /// Where.
+    source: String,
+    /// The machine.
+    pub(super) model: String,
+    /// Seed of all that is random.
+    pub(super) seed: u64,
+}
+
 /// What came of an experiment.
 #[derive(Serialize)]
 pub struct Reproduction {
@@ -68,11 +87,20 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
-    /// Nothing yet, of an experiment whose head this is.
-    pub fn new(head: Head, fitted: Vec<Fitted>, varied: Option<&Varied>) -> Self {
-        let (experiment, varied) = (head.experiment, varied.cloned());
+    /// Nothing yet, of an experiment whose name and command are given, and the title and source of what was published.
+    /// Fitted are the machine's numbers that say so, and those that are `restated`.
+    pub(super) fn new(
+        (experiment, command): (&'static str, &str),
+        [title, source]: [&str; 2],
+        (machine, seed): (&Spec, u64),
+        restated: &[(&str, &str)],
+        varied: Option<&Varied>,
+    ) -> Self {
+        let (schema, varied) = (SCHEMA, varied.cloned());
+        let fitted = fitted::to(experiment, machine).into_iter().chain(fitted::restated(restated)).collect();
+        let [command, title, source, model] = [command, title, source, &machine.name].map(str::to_owned);
         Self {
-            head,
+            head: Head { schema, experiment, command, title, source, model, seed },
             json: Object::default(),
             fitted,
             varied,
@@ -92,8 +120,7 @@ impl Reproduction {
     /// For a terminal of 100 columns.
     pub fn text(&self) -> String {
         let Self { head, checks, show: Show { title, ours, text, tallies_checks, .. }, .. } = self;
-        let sides =
-            [format!("theirs: {}", head.title), format!("ours: {ours}")].map(|side| Wrapped(&side, 2).to_string());
+        let sides = [format!("theirs: {}", head.title), format!("ours: {ours}")].map(|side| broken(&side, 2));
         let mut all = format!("{}: {title}\n{}{text}{}", head.experiment, sides.concat(), in_lines(checks));
         if *tallies_checks {
             all += &tally(checks);
@@ -105,7 +132,7 @@ impl Reproduction {
     ///
     /// # Errors
     /// The template does not fit the data, which is a mistake in this crate.
-    pub fn page(&self, machines: &[&Spec]) -> Result<String, minijinja::Error> {
+    pub fn page(&self, machines: &[Spec]) -> Result<String, minijinja::Error> {
         let Self { head, fitted, varied, checks, show, .. } = self;
         let page = ReproductionContext {
             found: Evidence { head, fitted, varied: varied.as_ref() },
@@ -141,7 +168,7 @@ struct Evidence<'a> {
 
 /// What had to hold, in lines.
 fn in_lines(checks: &[Check]) -> String {
-    let lines: String = checks.iter().map(|check| Wrapped(&format!("  {check}"), 10).to_string()).collect();
+    let lines: String = checks.iter().map(|check| broken(&format!("  {check}"), 10)).collect();
     format!("\nChecks\n{lines}")
 }
 

@@ -8,15 +8,15 @@
 //! # The shape that all have
 //!
 //! ```text
-//! Published  the file's rows, checked                       published
-//!    Plan    sets of runs; those that are varied; figures   plan, runs, variation
-//!    Found   rows of theirs and ours, checks; it is the JSON  check, fitted, why
-//!    Show    tables, notes and plots, for text and page     show, found
-//!  Headline  the few figures to look at first               headline
+//!    Published  the file's rows, checked                       published
+//!         Plan  sets of runs; those that are varied; figures   plan, runs, variation
+//! Reproduction  rows of theirs and ours, checks; the JSON      found, check, fitted, why
+//!         Show  tables, notes and plots, for text and page     show
+//!     Headline  the few figures to look at first               headline
 //! ```
 //!
-//! An experiment describes each of these once. Running, bands, the JSON's head, text and page are written by the
-//! modules at the right.
+//! An experiment describes each of these once. The modules at the right read the file, run the plan, compute the bands,
+//! and write the JSON's head, the text and the page.
 //!
 //! The experiments:
 //!
@@ -31,7 +31,6 @@
 //! - [`found`]: what came of an experiment as text, JSON and a page;
 //! - [`show`]: tables, notes and plots of both;
 //! - [`headline`]: the few figures to look at first;
-//! - [`head`]: what the JSON begins with;
 //! - [`fitted`]: rows that say nothing about the model;
 //! - [`check`]: what had to hold, and whether it did;
 //! - [`plan`]: sets of runs, and what came of them by name;
@@ -39,8 +38,7 @@
 //! - [`runs`]: runs on all CPUs of the host, one of the machine's numbers changed or none;
 //! - [`published`]: what is asked of a file of published numbers;
 //! - [`estimate`]: a mean over seeds, and how sure it is;
-//! - [`why`]: a run's reasons in a sentence;
-//! - [`text`]: text for a terminal.
+//! - [`why`]: a run's reasons in a sentence.
 
 pub mod zone_lock;
 pub mod zone_layout;
@@ -50,7 +48,6 @@ pub mod fragmentation;
 pub mod found;
 pub mod show;
 pub mod headline;
-pub mod head;
 pub mod fitted;
 pub mod check;
 pub mod plan;
@@ -59,4 +56,3 @@ pub mod runs;
 pub mod published;
 pub mod estimate;
 pub mod why;
-pub mod text;

@@ -22,11 +22,10 @@ use framewright_sim::workload::{Job, PageBench03, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Standing, order, points, seen};
-use super::fitted::{self, Fitted, is_row, list};
-use super::found::{Reproduction, object};
-use super::head::Head;
+use super::fitted::{self, is_row, list};
+use super::found::{Head, Reproduction, object};
 use super::plan::{self, Figures, Outcomes, Runs, Set, TABLE};
-use super::published::{built_in, is_amount, names_differ};
+use super::published::{Published, is_amount, names_differ};
 use super::runs::{self, Change, LISTS, Run, clock};
 use super::show::{Grid, Place, band, cell, either, named, on_page};
 use super::variation::Round;
@@ -35,8 +34,6 @@ use framewright_table::figures::{change_percent, grouped, share};
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "numa-stats";
-/// The published table.
-const FILE: &str = include_str!("../../../../data/published/numa-stats.toml");
 /// The row without counters.
 const DISABLED: &str = "disabled";
 /// The system default, and a kernel with all patches: the rows whose throughput the gain is of.
@@ -115,18 +112,13 @@ pub struct PairCost {
     pub throughput: f64,
 }
 
-impl NumaStatsTable {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("numa-stats.toml", FILE, Self::check)
-    }
+impl Published for NumaStatsTable {
+    const FILE: &'static str = "numa-stats.toml";
+    const TEXT: &'static str = include_str!("../../../../data/published/numa-stats.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         ensure!(self.cpus != 0, "there is no CPU");
-        names_differ(self.rows.iter().map(|row| row.threshold.as_str()))?;
+        names_differ(self.rows.iter().map(|row| &row.threshold))?;
         for ThresholdRow { threshold, figures } in &self.rows {
             mechanisms(threshold).with_context(|| format!("row {threshold}: no threshold"))?;
             is_amount(&format!("row {threshold}: cycles"), figures.cycles)?;
@@ -242,12 +234,12 @@ impl plan::Plan for NumaStatsPlan<'_> {
         ])
     }
 
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         if !self.lengths.varied {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let all = self.table(NumaStatsLengths::VARIED[round as usize], change)?.into_iter();
-        Ok(Some(all.filter(|run| is_varied(&run.name)).collect()))
+        Ok(all.filter(|run| is_varied(&run.name)).collect())
     }
 
     /// Cycles of the rows that are varied.
@@ -283,9 +275,8 @@ fn period(mechanisms: &Mechanisms) -> u32 {
 pub fn found(plan: &NumaStatsPlan<'_>, runs: &Runs, command: &str) -> anyhow::Result<Reproduction> {
     let NumaStatsTable { title, source, cpus, .. } = plan.published;
     let of_machine = fitted::to(NAME, plan.machine);
-    let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
-    let head = Head::new(NAME, command, [title, source], (plan.machine, plan.seed));
-    let mut found = Reproduction::new(head, all, runs.varied());
+    let mut found =
+        Reproduction::new((NAME, command), [title, source], (plan.machine, plan.seed), &RESTATED, runs.varied());
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("an allocation and its free on {cpus} CPUs of {model}, seed {seed}"),
@@ -476,7 +467,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, NumaStatsTable::check, (from, to));
+        let wrong = |from, to| mistake::<NumaStatsTable>(from, to);
         assert_eq!(wrong("\"64\"", "\"32\""), "row 32 is there twice");
         assert_eq!(wrong("\"64\"", "\"65534\""), "row 65534: no threshold");
         assert_eq!(wrong("cycles = 640", "cycles = 0"), "row 64: cycles is 0");

@@ -11,7 +11,7 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::Outcome;
 
 use super::runs::{self, Change, Progress, Run};
-use super::variation::{self, Band, Round, Variations, Varied, vary};
+use super::variation::{Band, FACTORS, Reach, Round, Varied, choose, parameters};
 
 /// The set of runs that the published table is made again from.
 pub const TABLE: &str = "table";
@@ -41,7 +41,18 @@ pub struct Runs {
     /// What the table's runs show.
     pub figures: Figures,
     /// Those figures with the machine's numbers changed, if that was asked for.
-    pub variations: Option<Variations<Figures>>,
+    pub variations: Option<Variations>,
+}
+
+/// The table's figures with one number of the machine changed at a time.
+#[derive(Clone, Debug)]
+pub struct Variations {
+    /// What was varied.
+    pub varied: Varied,
+    /// Figures of runs of the second round's length with the machine as it is.
+    pub base: Figures,
+    /// Figures of such runs with each change.
+    pub samples: Vec<Figures>,
 }
 
 impl Runs {
@@ -65,9 +76,12 @@ impl Runs {
         self.variations.as_ref().map(|variations| &variations.varied)
     }
 
-    /// How far a figure of the table moves; none without variations, and of a figure that is not varied.
+    /// How far a figure of the table moves: by the differences of the samples that have it. None without variations,
+    /// and of a figure that is not varied.
     pub fn band(&self, figure: &str) -> Option<Band> {
-        self.variations.as_ref()?.band(*self.figures.get(figure)?, |sample| sample.get(figure).copied())
+        let Variations { base, samples, .. } = self.variations.as_ref()?;
+        let (ours, still) = (self.figures.get(figure)?, base.get(figure)?);
+        Some(Band::of(*ours, samples.iter().filter_map(|sample| Some(sample.get(figure)? - still))))
     }
 }
 
@@ -85,12 +99,12 @@ pub trait Plan {
     /// A run cannot be as it was asked for.
     fn sets(&self) -> anyhow::Result<Vec<Set<'_>>>;
 
-    /// The runs that are varied, with a number of the machine changed and as long as they are in a round; none if
+    /// The runs that are varied, with a number of the machine changed and as long as they are in a round; no runs if
     /// nothing is to be varied.
     ///
     /// # Errors
     /// As [`Plan::sets`].
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>>;
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>>;
 
     /// What runs of the table show; of runs that are not among these, nothing.
     fn figures(&self, table: &Outcomes) -> Figures;
@@ -101,41 +115,27 @@ pub trait Plan {
         both.fold(0.0, f64::max)
     }
 
-    /// The runs that are varied; none if nothing is.
-    ///
-    /// # Errors
-    /// As [`Plan::sets`].
-    fn changed<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
-        Ok(self.varied(change, round)?.unwrap_or_default())
-    }
-
     /// Runs all of it.
     ///
     /// # Errors
     /// The first run that failed, and which it was.
     fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
-        let machine = self.machine();
         let sets = self.sets()?;
-        let is_varied = self.varied(None, Round::Screen)?.is_some();
-        let done: u64 = sets.iter().map(|set| runs::weight(&set.runs)).sum();
-        let total = done
-            + if is_varied {
-                variation::weight(machine, Self::CHOSEN, |change, round| self.changed(change, round))?
-            } else {
-                0
-            };
+        let of_sets = sets.iter().map(|set| runs::weight(&set.runs)).sum::<u64>();
+        let parameters = parameters(self.machine()).len();
+        let changes = [(Round::Screen, parameters), (Round::Band, Self::CHOSEN.min(parameters) * FACTORS.len())];
+        let mut of_changes = 0;
+        for (round, changes) in changes {
+            of_changes += (1 + changes) as u64 * runs::weight(&self.varied(None, round)?);
+        }
+        let total = of_sets + of_changes;
         let all: Vec<(&Spec, &Run<'_>)> =
             sets.iter().flat_map(|set| set.runs.iter().map(|run| (set.machine, run))).collect();
         let outcomes = runs::all(&all, &mut |now| progress(now, total))?;
         let named = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
-        let variations = match is_varied {
-            true => {
-                let shown = |outcomes: &Outcomes| self.figures(outcomes);
-                let reach = |still: &Figures, moved: &Figures| self.reach(still, moved);
-                let progress = &mut |now| progress(done + now, total);
-                Some(vary(machine, Self::CHOSEN, |change, round| self.changed(change, round), shown, reach, progress)?)
-            }
-            false => None,
+        let variations = match of_changes {
+            0 => None,
+            _ => Some(vary(self, &mut |now| progress(of_sets + now, total))?),
         };
         Ok(Runs { variations, ..self.found(&sets, named) })
     }
@@ -148,4 +148,31 @@ pub trait Plan {
         runs.figures = self.figures(runs.of(TABLE));
         runs
     }
+}
+
+/// Varies the machine's numbers in two rounds, in the second those that matter. `progress` is told the weight of
+/// what has been done.
+fn vary<P: Plan + ?Sized>(plan: &P, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
+    let machine = plan.machine();
+    let mut before = 0;
+    let mut sample = |changes: &[Change<'_>], round: Round| {
+        let tables = changes.iter().map(|&change| plan.varied(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
+        let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
+        let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
+        let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
+        before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
+        let of = |table: &Vec<Run<'_>>| plan.figures(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
+        anyhow::Ok(tables.iter().map(of).collect::<Vec<Figures>>())
+    };
+    let parameters = parameters(machine);
+    let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
+    let samples = sample(&[None].into_iter().chain(larger).collect::<Vec<_>>(), Round::Screen)?;
+    let reach = |(path, sample): (&&str, &Figures)| Reach {
+        parameter: (*path).to_owned(),
+        points: plan.reach(&samples[0], sample),
+    };
+    let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), P::CHOSEN);
+    let both = varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
+    let mut samples = sample(&[None].into_iter().chain(both).collect::<Vec<_>>(), Round::Band)?;
+    Ok(Variations { base: samples.remove(0), samples, varied })
 }

@@ -8,14 +8,13 @@
 use std::fmt::{Display, Write as _};
 
 use framewright_sim::report::Report;
-use framewright_table::Table;
+use framewright_table::{Table, wrapped};
 use minijinja::value::Serde;
 use minijinja::{HtmlEscape, Value};
 use serde::Serialize;
 
 use super::check::Standing;
 use super::fitted::{self, Fitted};
-use super::text::Wrapped;
 use super::variation::{Band, Varied};
 use super::why;
 use crate::html::plot::Plot;
@@ -87,7 +86,7 @@ impl Show {
 
     /// A paragraph for a terminal alone, broken between words.
     pub fn note(&mut self, text: &str, indent: usize) {
-        let _ = write!(self.text, "{}", Wrapped(text, indent));
+        self.text += &broken(text, indent);
     }
 
     /// HTML, for a page alone.
@@ -144,6 +143,13 @@ impl Show {
         all.iter().for_each(|(name, why)| self.note(&format!("  {name}: {why}"), 4));
     }
 
+    /// The page's part of reasons: a heading, and all reasons so far.
+    pub fn whys(&mut self, heading: &str) {
+        self.at(Place::Details);
+        self.heading("Why");
+        self.reasons(heading);
+    }
+
     /// Says for a terminal which rows are no evidence, if there are such.
     pub fn fitted(&mut self, fitted: &[Fitted]) {
         if !fitted.is_empty() {
@@ -172,9 +178,9 @@ pub fn definitions<N: Display, R: Display>(all: impl IntoIterator<Item = (N, R)>
     format!("<dl class=\"why\">\n{}</dl>\n", all.into_iter().map(of).collect::<String>())
 }
 
-/// So many CPUs.
-pub fn cpus(number: usize) -> String {
-    if number == 1 { "1 CPU".to_owned() } else { format!("{number} CPUs") }
+/// A text broken between words for a terminal of 100 columns, with the lines after the first indented.
+pub fn broken(text: &str, indent: usize) -> String {
+    wrapped(text, ' ', 100, indent)
 }
 
 /// `text` as HTML.
@@ -346,7 +352,7 @@ impl GridCell {
     /// Judged by whether the figure is as it has to be.
     #[must_use]
     pub fn holds(self, holds: Option<bool>) -> Self {
-        self.judged(holds.map(|holds| if holds { Standing::Near } else { Standing::Off }))
+        self.judged(holds.map(Standing::of_bool))
     }
 
     /// With the text cut to `columns` columns.

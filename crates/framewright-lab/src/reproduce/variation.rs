@@ -9,13 +9,20 @@
 //! differences that the shorter runs show among themselves.
 
 use framewright_sim::machine::Spec;
-use framewright_sim::workload::{Outcome, Passes};
+use framewright_sim::workload::Passes;
 use serde::Serialize;
 
-use super::runs::{self, Change, Run};
+pub use crate::sim::sweep::FACTORS;
 
-/// How much a number is changed, down and up.
-pub const FACTORS: [f64; 2] = [0.9, 1.1];
+/// A run's length: passes before the window, and in it.
+pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
+    Passes { warm_up, window }
+}
+
+/// A run's length in words, where a pass is `what`.
+pub(super) fn in_words(Passes { warm_up, window }: Passes, what: &str) -> String {
+    format!("{window} {what} measured, {warm_up} before")
+}
 
 /// How long runs with a number changed are.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
@@ -33,6 +40,11 @@ impl Varying {
             Round::Screen => self.screen,
             Round::Band => self.band,
         }
+    }
+
+    /// The lengths of both rounds in words, where a pass is `what`.
+    pub(super) fn in_words(self, what: &str) -> [String; 2] {
+        [self.screen, self.band].map(|length| in_words(length, what))
     }
 }
 
@@ -98,86 +110,9 @@ pub enum Round {
     Band,
 }
 
-/// What runs show with one number of the machine changed: `S` is what the runs of a whole table show, as far as bands
-/// are wanted.
-#[derive(Clone, Debug)]
-pub struct Variations<S> {
-    /// What was varied.
-    pub varied: Varied,
-    /// What runs of the second round's length show with the machine as it is.
-    pub base: S,
-    /// With each change, the same.
-    pub samples: Vec<S>,
-}
-
-impl<S> Variations<S> {
-    /// The band of a figure that is `base` in the table: moved by the differences of samples, as far as they have it;
-    /// none if the machine as it is has it not.
-    pub fn band(&self, base: f64, of: impl Fn(&S) -> Option<f64>) -> Option<Band> {
-        let still = of(&self.base)?;
-        Some(Band::of(base, self.samples.iter().filter_map(|sample| Some(of(sample)? - still))))
-    }
-}
-
 /// Numbers of the machine that are varied.
 pub fn parameters(machine: &Spec) -> Vec<&str> {
     machine.parameters().filter(|parameter| parameter.scales()).map(|parameter| parameter.path.as_str()).collect()
-}
-
-/// How many samples each round takes: of the machine as it is, and with each change.
-fn samples(machine: &Spec, most: usize) -> [(Round, usize); 2] {
-    let parameters = parameters(machine).len();
-    [(Round::Screen, 1 + parameters), (Round::Band, 1 + most.min(parameters) * FACTORS.len())]
-}
-
-/// What the runs of both rounds weigh. `table` is as in [`vary`].
-///
-/// # Errors
-/// That of `table`.
-pub fn weight(
-    machine: &Spec,
-    most: usize,
-    table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
-) -> anyhow::Result<u64> {
-    let of = |(round, samples)| Ok(samples as u64 * runs::weight(&table(None, round)?));
-    samples(machine, most).into_iter().map(of).sum()
-}
-
-/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `table` has the runs of a sample,
-/// with a change and in the round's length, and `shown` is what they show; `points` is by how much two samples differ
-/// where they do most. `progress` is told the weight of what has been done.
-///
-/// # Errors
-/// That of `table`, or the first run that failed, and which it was.
-pub fn vary<S>(
-    machine: &Spec,
-    most: usize,
-    table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
-    shown: impl Fn(&[(String, Outcome)]) -> S,
-    points: impl Fn(&S, &S) -> f64,
-    progress: &mut dyn FnMut(u64),
-) -> anyhow::Result<Variations<S>> {
-    let mut before = 0;
-    let mut sample = |changes: &[Change<'_>], round: Round| {
-        let tables = changes.iter().map(|&change| table(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
-        let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
-        let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
-        let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
-        before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
-        let of = |table: &Vec<Run<'_>>| shown(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
-        anyhow::Ok(tables.iter().map(of).collect::<Vec<S>>())
-    };
-    let parameters = parameters(machine);
-    let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
-    let changes: Vec<Change<'_>> = [None].into_iter().chain(larger).collect();
-    let samples = sample(&changes, Round::Screen)?;
-    let reach =
-        |(path, sample): (&&str, &S)| Reach { parameter: (*path).to_owned(), points: points(&samples[0], sample) };
-    let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), most);
-    let both = varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
-    let changes: Vec<Change<'_>> = [None].into_iter().chain(both).collect();
-    let mut samples = sample(&changes, Round::Band)?;
-    Ok(Variations { base: samples.remove(0), samples, varied })
 }
 
 #[cfg(test)]

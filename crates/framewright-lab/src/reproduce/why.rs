@@ -14,6 +14,8 @@ pub const RANGE: &str = "range";
 /// LRU lists.
 pub const LRU: &str = "lru";
 
+/// Heading above reasons that only the simulated machine has.
+pub const WHY: &str = "Why, from the simulated machine's own account";
 /// Fields that are named at most.
 const FIELDS: usize = 2;
 /// Fields that cost less than this many percent of CPU time are not.

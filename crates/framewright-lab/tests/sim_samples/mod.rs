@@ -3,6 +3,10 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use framewright::{Counters, FrameCounts};
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
+use framewright_lab::reproduce::check::Check;
+use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::sim::Sensitivity;
 use framewright_lab::sim::sensitivity::Effect;
 use framewright_sim::machine::Basis;
@@ -217,6 +221,30 @@ pub(crate) fn narrow(text: &str) -> &str {
 pub(crate) fn asks_nobody(page: &str) {
     for forbidden in ["http", "<script", "<link", "url(", "@import", "src="] {
         assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+/// The check of an experiment whose name begins like this.
+pub(crate) fn check<'f>(found: &'f Reproduction, name: &str) -> &'f Check {
+    found.checks.iter().find(|check| check.name.starts_with(name)).unwrap()
+}
+
+/// What came of an experiment as JSON, of which `framewright compare` reads so many figures at least.
+pub(crate) fn compared(found: &Reproduction, figures: usize) -> serde_json::Value {
+    let json = serde_json::to_string(found).unwrap();
+    let compared = points(&documents("found", &json).unwrap()[0]).unwrap();
+    assert!(compared.len() >= figures, "{compared:?}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], "framewright-reproduce/1");
+    json
+}
+
+/// A page is whole, asks nobody, and has these parts.
+pub(crate) fn shows(page: &str, parts: &[&str]) {
+    asks_nobody(page);
+    is_closed(page);
+    for part in parts {
+        assert!(page.contains(part), "{part}");
     }
 }
 

@@ -17,11 +17,9 @@ use super::published::{Before, Earlier, KERNELS};
 use crate::html::plot::{Axis, Over, Plot, Series};
 use crate::reproduce::check::points;
 use crate::reproduce::estimate::Estimate;
-use crate::reproduce::fitted::{Fitted, is_row, restated};
-use crate::reproduce::found::{Reproduction, object};
-use crate::reproduce::head::Head;
-use crate::reproduce::show::{Grid, GridCell, Place, cell, either, escaped, named, on_page};
-use crate::reproduce::text::Wrapped;
+use crate::reproduce::fitted::{Fitted, is_row};
+use crate::reproduce::found::{Head, Reproduction, object};
+use crate::reproduce::show::{Grid, GridCell, Place, broken, cell, either, escaped, named, on_page};
 use framewright_table::figures::{change_if_any, change_percent, count, counted, duration, grouped, percent, ratio};
 
 /// A change of fragmentation is as published within this many points, as one of the zone lock's table is.
@@ -32,8 +30,8 @@ const CURVE: u64 = 20;
 /// What came of it, from what was published and what was run. `command` says how it is made again.
 pub fn found(plan: &FragmentationPlan<'_>, runs: &CaseRuns, command: &str) -> Reproduction {
     let (published, [first, second]) = (plan.published, plan.machines);
-    let head = Head::new(NAME, command, [&published.title, &published.source], (first, plan.seed));
-    let mut found = Reproduction::new(head, restated(&RESTATED).collect(), None);
+    let mut found =
+        Reproduction::new((NAME, command), [&published.title, &published.source], (first, plan.seed), &RESTATED, None);
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("files that push each other out, then huge pages; seeds from {seed} on"),
@@ -64,10 +62,8 @@ pub fn found(plan: &FragmentationPlan<'_>, runs: &CaseRuns, command: &str) -> Re
     found.json.put("fitted", found.fitted.clone());
     ablation(runs, pictured, &mut found);
     by_round(&rounds, pictured, &mut found);
-    found.show.at(Place::Details);
-    found.show.heading("Why");
     rows.iter().for_each(|row| found.show.reason(&format!("{}, {}", row.config, row.kernel), &row.why));
-    found.show.reasons("Why");
+    found.show.whys("Why");
     found.show.tallies_checks = true;
     let checks = checks(&rows, &rounds, published);
     found.json.put("rounds", rounds);
@@ -153,7 +149,7 @@ fn events(configs: &[Config], rows: &[ThpComparison], found: &mut Reproduction) 
         let seeds = of(rows, config.name).map(|row| row.simulated.seeds).max().unwrap_or(0);
         let quiet =
             before.as_ref().map(|told| format!(" <span class=\"quiet\">not compared: {}</span>", escaped(told)));
-        let above = Wrapped(&format!("{described}, {}", counted(seeds, "seed")), 2).to_string();
+        let above = broken(&format!("{described}, {}", counted(seeds, "seed")), 2);
         let caption = escaped(&described) + &quiet.unwrap_or_default();
         let mut table = Grid::new("<16|>8 events:|>9 theirs|>17 ours|>10|>23 huge %:       theirs|>16 ours ")
             .above(above.trim_end())

@@ -280,6 +280,7 @@ mod tests {
     use framewright_sim::machine::named;
 
     use super::*;
+    use crate::reproduce::published::Published as _;
 
     #[test]
     fn every_published_row_is_run() {

@@ -5,10 +5,8 @@ use framewright::Mechanisms;
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::estimate::Estimate;
-use crate::reproduce::published::{built_in, is_amount, names_differ};
+use crate::reproduce::published::{Published, is_amount, names_differ, read};
 
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/fragmentation.toml");
 /// What a real kernel did in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
 const REAL_FILE: &str = include_str!("../../../../../data/published/linux-6.1-thpfioscale-1g.json");
 /// That machine, in words.
@@ -134,41 +132,19 @@ pub struct Earlier {
     pub huge_percent: Option<f64>,
 }
 
-impl FragmentationTables {
-    /// The tables that come with the program.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn built_in() -> anyhow::Result<Self> {
-        let published = built_in("fragmentation.toml", FILE, Self::check)?;
+impl Published for FragmentationTables {
+    const FILE: &'static str = "fragmentation.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/fragmentation.toml");
+
+    fn built_in() -> anyhow::Result<Self> {
         let emulated = emulated().context("data/published/linux-6.1-thpfioscale-1g.json")?;
-        Ok(Self { emulated, ..published })
-    }
-
-    /// A row, published or of a real kernel.
-    pub fn row(&self, config: &str, kernel: &str) -> Option<&ThpRow> {
-        self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
-    }
-
-    /// What another kernel did in a configuration, in the order of [`KERNELS`].
-    pub fn before(&self, config: &str) -> Before {
-        let row = |kernel: &str| self.before.rows.iter().find(|row| row.config == config && row.kernel == kernel);
-        Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
-    }
-
-    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that
-    /// is known of how much chance is in one.
-    pub fn noise(&self, config: &str) -> f64 {
-        let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
-            Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())
-        });
-        apart.fold(0.0, f64::max)
+        Ok(Self { emulated, ..read()? })
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.configs.iter().map(|config| config.name.as_str()))?;
+        names_differ(self.configs.iter().map(|config| &config.name))?;
         let named: Vec<String> = self.rows.iter().map(|row| format!("{} of {}", row.kernel, row.config)).collect();
-        names_differ(named.iter().map(String::as_str))?;
+        names_differ(&named)?;
         for config in &self.configs {
             for kernel in KERNELS {
                 ensure!(self.row(&config.name, kernel).is_some(), "there is no row {kernel} of {}", config.name);
@@ -189,6 +165,28 @@ impl FragmentationTables {
             ensure!(self.before(name).rows.len() == KERNELS.len(), "not every kernel of {name} has a before row");
         }
         Ok(())
+    }
+}
+
+impl FragmentationTables {
+    /// A row, published or of a real kernel.
+    pub fn row(&self, config: &str, kernel: &str) -> Option<&ThpRow> {
+        self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
+    }
+
+    /// What another kernel did in a configuration, in the order of [`KERNELS`].
+    pub fn before(&self, config: &str) -> Before {
+        let row = |kernel: &str| self.before.rows.iter().find(|row| row.config == config && row.kernel == kernel);
+        Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
+    }
+
+    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that
+    /// is known of how much chance is in one.
+    pub fn noise(&self, config: &str) -> f64 {
+        let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
+            Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())
+        });
+        apart.fold(0.0, f64::max)
     }
 
     /// There is such a machine, and such a kernel.
@@ -283,7 +281,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, FragmentationTables::check, (from, to));
+        let wrong = |from, to| mistake::<FragmentationTables>(from, to);
         let cases = [
             ("kernel = \"lowzone\"", "kernel = \"boost\"", "row boost of skylake-default is there twice"),
             ("kernel = \"lowzone\"", "kernel = \"low\"", "there is no row lowzone of skylake-default"),

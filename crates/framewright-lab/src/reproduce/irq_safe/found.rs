@@ -11,9 +11,8 @@ use super::plan::{
 use super::published::{Both, Operation, Primitive, Statistic, Test};
 use crate::html::plot::{Axis, Over, Plot, Series};
 use crate::reproduce::check::Check;
-use crate::reproduce::fitted::{self, Fitted, at_most, is_row};
-use crate::reproduce::found::{Reproduction, object};
-use crate::reproduce::head::Head;
+use crate::reproduce::fitted::{self, at_most, is_row};
+use crate::reproduce::found::{Head, Reproduction, object};
 use crate::reproduce::plan::{Runs, TABLE};
 use crate::reproduce::runs;
 use crate::reproduce::show::{
@@ -54,9 +53,13 @@ const WORDS: [&str; 4] = [
 pub fn found(plan: &IrqSafePlan<'_>, (runs, native): (&Runs, &Native), command: &str) -> anyhow::Result<Reproduction> {
     let (published, desktop) = (plan.published, &plan.desktop.name);
     let of_machine = fitted::to(NAME, plan.machine);
-    let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
-    let head = Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed));
-    let mut found = Reproduction::new(head, all, runs.varied());
+    let mut found = Reproduction::new(
+        (NAME, command),
+        [&published.title, &published.source],
+        (plan.machine, plan.seed),
+        &RESTATED,
+        runs.varied(),
+    );
     let Head { model, seed, .. } = &found.head;
     found.show.open(
         format!("interrupts and the per-CPU lists, on {model} and {desktop}, seed {seed}"),

@@ -210,12 +210,12 @@ impl plan::Plan for IrqSafePlan<'_> {
     }
 
     /// The packets in the first two modes.
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         if !self.lengths.varied {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let packets = self.packets(IrqSafeLengths::VARIED[round as usize], change)?;
-        Ok(Some(packets.into_iter().take(2).collect()))
+        Ok(packets.into_iter().take(2).collect())
     }
 
     fn figures(&self, table: &Outcomes) -> Figures {

@@ -3,11 +3,8 @@
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, names_differ};
+use crate::reproduce::published::{Published, is_amount, names_differ};
 use framewright_table::figures::change_percent;
-
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/irq-safe.toml");
 
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
@@ -225,36 +222,33 @@ pub struct Softirq {
     pub mbit: f64,
 }
 
-impl IrqSafeTables {
-    /// The tables that come with the program.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("irq-safe.toml", FILE, Self::check)
-    }
+impl Published for IrqSafeTables {
+    const FILE: &'static str = "irq-safe.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/irq-safe.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         let names: Vec<String> = self.rows.iter().map(|row| row.operation.row(row.batch)).collect();
-        names_differ(names.iter().map(String::as_str))?;
+        names_differ(&names)?;
         for (BatchRow { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
             ensure!(*batch != 0, "row {name}: a batch of no page");
             printed.check(&format!("row {name}"))?;
         }
         self.page_bench02.check("page_bench02")?;
         let statistics: Vec<String> = self.aim9.iter().map(|row| row.test.row(row.statistic)).collect();
-        names_differ(statistics.iter().map(String::as_str))?;
+        names_differ(&statistics)?;
         self.aim9.iter().zip(&statistics).try_for_each(|(row, name)| row.value.check(&format!("row {name}")))?;
-        names_differ(self.time_bench.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.time_bench.iter().map(|row| &row.name))?;
         for Primitive { name, cycles, ns } in &self.time_bench {
             // An empty loop takes no whole cycle.
             ensure!(*cycles >= 0.0 && cycles.is_finite(), "time_bench {name}: cycles is {cycles}");
             is_amount(&format!("time_bench {name}: ns"), *ns)?;
         }
-        names_differ(self.softirq.iter().map(|row| row.kernel.as_str()))?;
+        names_differ(self.softirq.iter().map(|row| &row.kernel))?;
         self.softirq.iter().try_for_each(|row| is_amount(&format!("kernel {}: mbit", row.kernel), row.mbit))
     }
+}
 
+impl IrqSafeTables {
     /// The first kernel that protects its lists so.
     pub fn kernel(&self, mode: &str) -> Option<&Softirq> {
         self.softirq.iter().find(|row| row.mode == mode)
@@ -314,7 +308,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let wrong = |from, to| mistake(FILE, IrqSafeTables::check, (from, to));
+        let wrong = |from, to| mistake::<IrqSafeTables>(from, to);
         assert_eq!(wrong("batch = 2\n", "batch = 1\n"), "row alloc 1 is there twice");
         assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
         assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");

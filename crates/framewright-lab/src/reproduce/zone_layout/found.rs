@@ -2,24 +2,22 @@
 
 use framewright::mechanisms::{LockPlace, ZoneLock};
 use framewright_sim::report::{LineReport, Report};
-use framewright_sim::workload::{Passes, Workload};
+use framewright_sim::workload::Workload;
 
 use super::plan::{
-    LOCKS, MEMORY, MEMORY_SET, NAME, PLACES, Quantity, ZoneLayoutPlan, computing, mechanisms, run_name, variant_name,
-    variants, with_memory,
+    LOCKS, MEMORY, MEMORY_SET, NAME, PASS, PLACES, Quantity, ZoneLayoutPlan, computing, mechanisms, run_name,
+    variant_name, variants, with_memory,
 };
 use crate::html::plot::{Axis, Plot, Series};
 use crate::reproduce::check::{Check, Standing, points, seen};
 use crate::reproduce::fitted;
-use crate::reproduce::found::{Object, Reproduction, object};
-use crate::reproduce::head::Head;
+use crate::reproduce::found::{Head, Object, Reproduction, object};
 use crate::reproduce::plan::{Runs, TABLE};
-use crate::reproduce::show::{Grid, GridCell, Place, cell, cpus, either, in_text, named, on_page};
-use crate::reproduce::text::WHY;
-use crate::reproduce::variation::{Band, Varying};
-use crate::reproduce::why::{ZONE, waiting};
+use crate::reproduce::show::{Grid, GridCell, Place, cell, either, in_text, named, on_page};
+use crate::reproduce::variation::{Band, in_words};
+use crate::reproduce::why::{WHY, ZONE, waiting};
 use crate::sim::run::accesses;
-use framewright_table::figures::{change_percent, duration, grouped, percent};
+use framewright_table::figures::{change_percent, counted, duration, grouped, percent};
 
 /// Points that a band may be wide.
 const WIDTH: f64 = 30.0;
@@ -37,8 +35,13 @@ const NAMES: (usize, usize) = (54, 26);
 /// What came of it, from what was published and what was run. `command` says how it is made again.
 pub fn found(plan: &ZoneLayoutPlan<'_>, runs: &Runs, command: &str) -> Reproduction {
     let published = plan.published;
-    let head = Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed));
-    let mut found = Reproduction::new(head, fitted::to(NAME, plan.machine), runs.varied());
+    let mut found = Reproduction::new(
+        (NAME, command),
+        [&published.title, &published.source],
+        (plan.machine, plan.seed),
+        &[],
+        runs.varied(),
+    );
     let (Head { model, seed, .. }, cpus, workload) =
         (&found.head, plan.most(), Workload::Aim7(plan.workload).to_string());
     found.show.open(
@@ -47,7 +50,7 @@ pub fn found(plan: &ZoneLayoutPlan<'_>, runs: &Runs, command: &str) -> Reproduct
         format!(
             "processes that allocate, compute and end, {}; per-CPU lists of 31 and 186 frames; jobs are processes, elapsed time is \
              what a process takes, system time its CPU time in which it does not compute; no CPU is ever idle",
-            passes_in_words(plan.lengths.table)
+            in_words(plan.lengths.table, PASS)
         ),
     );
     found.json.put("cpus", cpus);
@@ -58,22 +61,12 @@ pub fn found(plan: &ZoneLayoutPlan<'_>, runs: &Runs, command: &str) -> Reproduct
     let memory = memory(plan, runs, &mut found);
     let variants = of_variants(plan, runs, &mut found);
     let few = curves(&variants, &mut found);
-    found.show.at(Place::Details);
-    found.show.heading("Why");
-    found.show.reasons(WHY);
+    found.show.whys(WHY);
     found.json.put("memory", memory);
     found.json.put("varied", found.varied.clone());
     headline(cpus, &variants, &mut found);
     let fitted = fitted::at_most(1, "at most one number fitted, to one row", &found.fitted);
     found.checked(vec![direction, few, fitted, inside, narrow, alone(&variants), apart(&variants)])
-}
-
-fn near(is_near: bool) -> Standing {
-    if is_near { Standing::Near } else { Standing::Off }
-}
-
-fn passes_in_words(Passes { warm_up, window }: Passes) -> String {
-    format!("{window} processes of each CPU measured, {warm_up} before")
 }
 
 fn signed(percent: f64) -> GridCell {
@@ -100,10 +93,10 @@ fn table(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [C
             let standing = band.filter(|_| !fitted).map(|band| Standing::of(theirs, ours, 0.0, Some(band)));
             let told = band.map_or(String::new(), |Band([least, most])| format!("{least:+.0}..{most:+.0}"));
             table.row(cells.into_iter().chain([signed(ours).judged(standing), cell(told)]).collect());
-            direction.push((near((ours > 0.0) == (theirs > 0.0)), format!("{name} {ours:+.1} %")));
+            direction.push((Standing::of_bool((ours > 0.0) == (theirs > 0.0)), format!("{name} {ours:+.1} %")));
             inside.extend(standing.map(|standing| (standing, format!("{name} {}", points(ours - theirs)))));
             if let Some(Band([least, most])) = band.filter(|_| row.quantity == Quantity::Jobs) {
-                narrow.push((near(most - least <= WIDTH), format!("{name} {:.1}", most - least)));
+                narrow.push((Standing::of_bool(most - least <= WIDTH), format!("{name} {:.1}", most - least)));
             }
             if !fitted {
                 found.headline.row(name, "%", [theirs, ours], false, standing == Some(Standing::InBand));
@@ -123,7 +116,7 @@ fn table(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [C
     found.show.fitted(&found.fitted);
     found.show.line("~ the band holds theirs; ! it does not");
     let varied = found.varied.as_ref().zip(plan.lengths.varied);
-    found.show.varied(varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(passes_in_words))));
+    found.show.varied(varied.map(|(varied, varying)| (varied, varying.in_words(PASS))));
     absent.iter().for_each(|told| found.show.note(told, 4));
     found.json.put("rows", json);
     let banded = |name: &str, all: Vec<(Standing, String)>| match has_bands {
@@ -188,7 +181,7 @@ fn of_variants(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction)
     let heads = "Lock and place|Processes per second|Change, %|Waiting for it, % of CPU time|Held, p50";
     let mut table = Grid::new(&columns).above(format!("The lock and its place, on {} CPUs", plan.most())).page(
         "The lock and its place",
-        format!("On {}", cpus(plan.most())),
+        format!("On {}", counted(plan.most(), "CPU")),
         heads,
     );
     let (mut all, mut json) = (Vec::new(), Vec::new());
@@ -289,7 +282,7 @@ fn curves(variants: &[Variant], found: &mut Reproduction) -> Check {
     let crossings = LOCKS.map(|lock| Crossing::of(lock, variants));
     let numbers = || variants.first().into_iter().flat_map(|first| first.jobs.iter().map(|(number, _)| *number));
     let columns: String = numbers().map(|number| format!("|>9 {number}")).collect();
-    let heads: String = numbers().map(|number| format!("|{}", cpus(number))).collect();
+    let heads: String = numbers().map(|number| format!("|{}", counted(number, "CPU"))).collect();
     let mut table = Grid::new(&format!("<{}{columns}", NAMES.1))
         .above("Thousand processes a second by number of CPUs")
         .page("Processes per second by number of CPUs", "Processes per second", &format!("Lock and place{heads}"));
@@ -313,7 +306,8 @@ fn curves(variants: &[Variant], found: &mut Reproduction) -> Check {
     show.grid(&table);
     show.plots(crossings.iter().map(|crossing| crossing.lock.to_owned()).collect(), 2, [lost]);
     let told = crossings.each_ref().map(|Crossing { lock, cpus: from, .. }| {
-        let place = from.map_or("never better".to_owned(), |number| format!("better from {} on", cpus(number)));
+        let place =
+            from.map_or("never better".to_owned(), |number| format!("better from {} on", counted(number, "CPU")));
         show.line(match from {
             Some(cpus) => format!("  {lock}: from {cpus} CPUs on the lock is better off behind the lists"),
             None => format!("  {lock}: behind the lists the lock is never better off"),

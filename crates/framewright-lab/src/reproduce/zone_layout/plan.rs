@@ -9,15 +9,13 @@ use framewright_sim::workload::{Aim7, Job, Passes, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::plan::{self, Figures, Outcomes, Set, TABLE};
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
+use crate::reproduce::published::{Published, is_amount, is_change, names_differ};
 use crate::reproduce::runs::{Change as Changed, LISTS, Run};
-use crate::reproduce::variation::{Round, Varying};
+use crate::reproduce::variation::{Round, Varying, passes};
 use framewright_table::figures::change_percent;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-layout";
-/// The published table.
-pub(super) const FILE: &str = include_str!("../../../../../data/published/zone-layout.toml");
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
 /// As [`CURVE`], of a first look.
@@ -28,6 +26,8 @@ pub(super) const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 pub(super) const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
 /// How many times longer runs on few CPUs are at most.
 pub(super) const LONGER: f64 = 20.0;
+/// What a pass of a run is.
+pub(super) const PASS: &str = "processes of each CPU";
 /// The row by which the machine's numbers are chosen: the change of jobs from beside to behind.
 pub(super) const REACH: &str = "beside -> separate";
 /// The set of runs with other memory of the tasks.
@@ -123,17 +123,12 @@ pub(super) fn computing(report: &Report) -> f64 {
     report.figure(Aim7::COMPUTING).unwrap_or(f64::NAN)
 }
 
-impl ZoneLayoutTable {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// The file is wrong, which is a mistake in this project.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("zone-layout.toml", FILE, Self::check)
-    }
+impl Published for ZoneLayoutTable {
+    const FILE: &'static str = "zone-layout.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/zone-layout.toml");
 
     fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.rows.iter().map(|row| &row.name))?;
         for LayoutRow { name, from, to, change, .. } in &self.rows {
             let BeforeAfter { before, after, change_percent } = *change;
             for place in [from, to] {
@@ -166,10 +161,6 @@ pub struct ZoneLayoutLengths {
     pub table: Passes,
     /// Runs with one of the machine's numbers, or tasks' memory, changed; none for no such runs.
     pub varied: Option<Varying>,
-}
-
-pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
-    Passes { warm_up, window }
 }
 
 impl ZoneLayoutLengths {
@@ -276,9 +267,9 @@ impl plan::Plan for ZoneLayoutPlan<'_> {
         ])
     }
 
-    fn varied<'p>(&self, change: Changed<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+    fn varied<'p>(&self, change: Changed<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
         let pair = |varying: Varying| self.pair((self.workload, varying.of(round))).map(|run| Run { change, ..run });
-        Ok(self.lengths.varied.map(|varying| pair(varying).to_vec()))
+        Ok(self.lengths.varied.into_iter().flat_map(pair).collect())
     }
 
     /// The change of each row.
@@ -309,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from, to| mistake(FILE, ZoneLayoutTable::check, (from, to));
+        let wrong = |from, to| mistake::<ZoneLayoutTable>(from, to);
         assert_eq!(
             wrong("change_percent = -46.2", "change_percent = 46.2"),
             "row separate -> beside: change_percent is 46.2, its numbers say -46.2"

@@ -4,20 +4,23 @@ use super::checks::checks;
 use super::memory::memory;
 use super::others::{elsewhere, mix, with_lru};
 use super::plan::{NAME, OURS, ZoneLockPlan};
-use super::table::{KernelComparison, curves, find, passes, rows, shares, table};
-use crate::reproduce::fitted;
-use crate::reproduce::found::Reproduction;
-use crate::reproduce::head::Head;
+use super::table::{KernelComparison, curves, find, rows, shares, table};
+use crate::reproduce::found::{Head, Reproduction};
 use crate::reproduce::plan::Runs;
-use crate::reproduce::show::Place;
-use crate::reproduce::text::WHY;
+use crate::reproduce::variation::in_words;
+use crate::reproduce::why::WHY;
 use framewright_table::figures::{grouped, percent};
 
 /// What came of it, from what was published and what was run. `command` says how it is made again.
 pub fn found(plan: &ZoneLockPlan<'_>, runs: &Runs, command: &str) -> Reproduction {
     let (published, scale) = (plan.published, &plan.scale);
-    let head = Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed));
-    let mut found = Reproduction::new(head, fitted::to(NAME, plan.machine), runs.varied());
+    let mut found = Reproduction::new(
+        (NAME, command),
+        [&published.title, &published.source],
+        (plan.machine, plan.seed),
+        &[],
+        runs.varied(),
+    );
     let (Head { model, seed, .. }, cpus) = (&found.head, plan.cpus);
     let mib = |frames: u64| grouped(frames as f64 / 256.0);
     let lists = format!(
@@ -32,7 +35,7 @@ pub fn found(plan: &ZoneLockPlan<'_>, runs: &Runs, command: &str) -> Reproductio
             scale.fraction,
             mib(u64::from(scale.process_pages)),
             mib(scale.node_frames),
-            passes(plan.lengths.table)
+            in_words(plan.lengths.table, "passes")
         ),
     );
     found.show.note(&format!("  {lists}"), 2);
@@ -43,9 +46,7 @@ pub fn found(plan: &ZoneLockPlan<'_>, runs: &Runs, command: &str) -> Reproductio
     found.json.put("fitted", found.fitted.clone());
     let rows = rows(plan, runs, &found.fitted);
     table(plan, &rows, &mut found);
-    found.show.at(Place::Details);
-    found.show.heading("Why");
-    found.show.reasons(WHY);
+    found.show.whys(WHY);
     shares(&rows, &mut found.show);
     memory(plan, &rows, &mut found);
     found.show.html("\n");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::published::ZoneLockTable;
 use crate::reproduce::plan::{self, Figures, Outcomes, Runs, Set, TABLE};
 use crate::reproduce::runs::{Change, Run};
-use crate::reproduce::variation::{Round, Varying};
+use crate::reproduce::variation::{Round, Varying, passes};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
 use framewright_table::figures::change_percent;
 
@@ -137,10 +137,6 @@ pub struct ZoneLockLengths {
 /// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in
 /// the long run, by two seeds.
 pub(super) const STEADY: f64 = 10.0;
-
-const fn passes(warm_up: f64, window: f64) -> Passes {
-    Passes { warm_up, window }
-}
 
 impl ZoneLockLengths {
     /// What a result that is to be quoted takes.
@@ -341,15 +337,15 @@ impl plan::Plan for ZoneLockPlan<'_> {
         Ok(sets)
     }
 
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
-        let Some(varying) = self.lengths.varied else { return Ok(None) };
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
+        let Some(varying) = self.lengths.varied else { return Ok(Vec::new()) };
         let passes = varying.of(round);
         let all = self.kernels.iter().filter_map(|kernel| self.run_of(kernel, self.cpus, Load::Faults));
         let all = all.map(|mut run| {
             run.job.passes = Some(passes);
             Run { change, weight: weight(passes, self.cpus), ..run }
         });
-        Ok(Some(all.collect()))
+        Ok(all.collect())
     }
 
     fn figures(&self, table: &Outcomes) -> Figures {

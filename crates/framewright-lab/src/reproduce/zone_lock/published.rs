@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
+use crate::reproduce::published::{Published, is_amount, is_change, names_differ};
 
-/// The file.
-const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
 /// Orders of blocks, 0 to 10.
 pub const ORDERS: usize = 11;
 
@@ -83,17 +81,12 @@ pub struct MixRow {
     pub huge: f64,
 }
 
-impl ZoneLockTable {
-    /// The table that comes with the program.
-    ///
-    /// # Errors
-    /// The file is wrong, which is a mistake in this project.
-    pub fn built_in() -> anyhow::Result<Self> {
-        built_in("zone-lock.toml", FILE, Self::check)
-    }
+impl Published for ZoneLockTable {
+    const FILE: &'static str = "zone-lock.toml";
+    const TEXT: &'static str = include_str!("../../../../../data/published/zone-lock.toml");
 
     fn check(&self) -> anyhow::Result<()> {
-        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.rows.iter().map(|row| &row.name))?;
         let first = self.rows.first().map_or(f64::NAN, |first| first.performance);
         for ZoneLockRow { name, performance, change_percent, .. } in &self.rows {
             is_amount(&format!("row {name}: performance"), *performance)?;
@@ -110,7 +103,9 @@ impl ZoneLockTable {
             None => Ok(()),
         }
     }
+}
 
+impl ZoneLockTable {
     /// The row of a kernel.
     pub fn row(&self, name: &str) -> Option<&ZoneLockRow> {
         self.rows.iter().find(|row| row.name == name)
@@ -151,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from, to| mistake(FILE, ZoneLockTable::check, (from, to));
+        let wrong = |from, to| mistake::<ZoneLockTable>(from, to);
         assert_eq!(wrong("name = \"patch8\"", "name = \"patch7\""), "row patch7 is there twice");
         assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
         assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its numbers say -73.3");

@@ -5,8 +5,8 @@ use std::iter::once;
 use framewright::Order;
 use framewright::report::unusable_index;
 use framewright_sim::report::Report;
+use framewright_sim::workload::Outcome;
 use framewright_sim::workload::aftermath::FreeBlocks;
-use framewright_sim::workload::{Outcome, Passes};
 use serde::Serialize;
 
 use super::plan::{BandedFigure, KernelPreset, Load, ZoneLockPlan};
@@ -16,10 +16,10 @@ use crate::reproduce::check::Standing;
 use crate::reproduce::fitted::{Fitted, is_row};
 use crate::reproduce::found::{Object, Reproduction, object};
 use crate::reproduce::plan::Runs;
-use crate::reproduce::show::{Grid, GridCell, Place, Show, band, cell, cpus, either, named, on_page};
-use crate::reproduce::variation::{Band, Varying};
+use crate::reproduce::show::{Grid, GridCell, Place, Show, band, cell, either, named, on_page};
+use crate::reproduce::variation::Band;
 use crate::reproduce::why::hold_p999;
-use framewright_table::figures::{duration, grouped, percent};
+use framewright_table::figures::{counted, duration, grouped, percent};
 
 /// Points by which a change against the first row may be off.
 pub(super) const CHANGE: f64 = 10.0;
@@ -200,11 +200,6 @@ fn ours<'a>(outcome: &'a Outcome, kernel: &KernelPreset, runs: &Runs) -> Ours<'a
     }
 }
 
-/// How long runs are, in words.
-pub(super) fn passes(Passes { warm_up, window }: Passes) -> String {
-    format!("{window} passes measured, {warm_up} before")
-}
-
 /// A figure, or a dash.
 pub(super) fn dash(figure: Option<impl std::fmt::Display>) -> GridCell {
     figure.map_or_else(|| either("-", "–"), cell)
@@ -262,7 +257,7 @@ pub(super) fn table(plan: &ZoneLockPlan<'_>, rows: &[KernelComparison<'_>], foun
         .show
         .line(format!("! off by more than {CHANGE} points (change) or {SHARE} (waiting); ~ the band holds theirs"));
     let varied = found.varied.as_ref().zip(plan.lengths.varied);
-    found.show.varied(varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(passes))));
+    found.show.varied(varied.map(|(varied, varying)| (varied, varying.in_words("passes"))));
 }
 
 /// Time inside of list operations, for a terminal, where that is of interest.
@@ -283,7 +278,7 @@ pub(super) fn curves(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reproduct
     let kernels = plan.kernels.iter().filter(was_run).filter(|_| !plan.curve.is_empty());
     let all: Vec<_> = kernels.map(|kernel| (&kernel.name, plan.curve(runs, &kernel.name))).collect();
     let Some((_, first)) = all.first() else { return };
-    let heads: String = first.iter().map(|&(number, _)| format!("|{}", cpus(number))).collect();
+    let heads: String = first.iter().map(|&(number, _)| format!("|{}", counted(number, "CPU"))).collect();
     let mut table =
         Grid::new("").page("Faults per second by number of CPUs", "Faults per second", &format!("Kernel{heads}"));
     let (mut series, mut json) = (Vec::new(), Vec::new());
