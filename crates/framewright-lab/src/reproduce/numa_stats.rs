@@ -9,9 +9,9 @@
 //! # What the rows say
 //!
 //! Above a few thousand the threshold does not matter any more. What is left there is the time of the instructions of
-//! one kernel or the other, which is not ours: those four rows are *restated*, by the numbers of `RESTATED`, and flagged.
-//! The model predicts how much dearer it gets when the zone is told more often: nobody waits for the counters, but all
-//! CPUs read the number of free CMA frames beside them.
+//! one kernel or the other, which is not ours: those four rows are *restated*, by the numbers of `RESTATED`, and
+//! flagged. The model predicts how much dearer it gets when the zone is told more often: nobody waits for the counters,
+//! but all CPUs read the number of free CMA frames beside them.
 
 use anyhow::{Context, ensure};
 use framewright::Mechanisms;

@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// The quantity of a run on so many CPUs, for a process; none if the model has nothing of the kind.
+    /// The quantity of a run, for a process; none if the model has nothing of the kind.
     fn of(self, report: &Report) -> Option<f64> {
         let jobs = report.per_second;
         match self {
@@ -209,7 +209,7 @@ pub(super) fn mechanisms((zone_lock, lock_place): LockAtPlace) -> Mechanisms {
     Mechanisms { zone_lock, lock_place, ..Mechanisms::BASELINE }
 }
 
-/// A variant's run on so many CPUs.
+/// The name of a variant's run on this number of CPUs.
 pub(super) fn run_name(variant: &str, cpus: usize) -> String {
     format!("{variant} on {cpus} CPUs")
 }
