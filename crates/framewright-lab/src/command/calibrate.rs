@@ -9,7 +9,7 @@ use framewright_lab::calibrate::calibrate;
 use framewright_sim::machine::{self, Written};
 
 use super::file;
-use super::output::{Format, print};
+use super::output::{Format, print_as};
 
 /// Rounds, and rounds of a quick calibration.
 const ROUNDS: (usize, usize) = (100, 20);
@@ -58,9 +58,6 @@ impl Calibrate {
             let text = Written(&calibration.spec).to_string();
             file::replace(out, &text)?;
         }
-        match self.format {
-            Format::Text => print(&calibration.to_string()),
-            Format::Json => print(&(serde_json::to_string_pretty(&calibration)? + "\n")),
-        }
+        print_as(self.format, &calibration, &calibration)
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use framewright_lab::record::doctor::{DoctorCheck, Findings, Report, examine};
 
 use super::ended::Violated;
-use super::output::{Format, print};
+use super::output::{Format, print_as};
 
 /// Tell whether this machine can be recorded, and what to do where it cannot.
 ///
@@ -27,10 +27,7 @@ impl Doctor {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let checks: Vec<DoctorCheck> = examine(&Findings::gather());
         let report = Report::new(checks);
-        match self.format {
-            Format::Text => print(&report.to_string())?,
-            Format::Json => print(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        }
+        print_as(self.format, &report, &report)?;
         if report.would_work { Ok(()) } else { Err(Violated.into()) }
     }
 }

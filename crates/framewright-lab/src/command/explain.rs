@@ -5,7 +5,7 @@ use framewright_trace::explain::{Answer, ExplainError, IncidentKind as Kind, Ove
 use serde::Serialize;
 
 use super::advice::advised;
-use super::output::{Format, print, printable};
+use super::output::{Format, print_as, printable};
 use super::recording::{TraceArgs, with_progress};
 use framewright_lab::mechanisms;
 
@@ -70,7 +70,7 @@ impl Explain {
                 let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
                 let listing = with_progress(PASSES, run)?.map_err(advised)?;
                 let overview = Overview { listing: &listing, only: self.only.map(Kind::from), limit: self.limit };
-                self.print_either(&listing, &overview.to_string())
+                self.print(&listing, &overview)
             }
             Some(number) => {
                 let run = |progress: &mut dyn FnMut(usize, u64)| why(&path, &options, mechanisms, number, progress);
@@ -78,16 +78,13 @@ impl Explain {
                     ExplainError::Replay(error) => advised(error),
                     error => error.into(),
                 })?;
-                self.print_either(&explanation, &Answer(&explanation).to_string())
+                self.print(&explanation, &Answer(&explanation))
             }
         }
     }
 
     /// Prints the one or the other. The names of tasks are the trace's.
-    fn print_either(&self, data: &impl Serialize, text: &str) -> anyhow::Result<()> {
-        match self.format {
-            Format::Text => print(&(printable(text) + "\n")),
-            Format::Json => print(&(serde_json::to_string_pretty(data)? + "\n")),
-        }
+    fn print(&self, data: &impl Serialize, text: &impl ToString) -> anyhow::Result<()> {
+        print_as(self.format, &(printable(&text.to_string()) + "\n"), data)
     }
 }

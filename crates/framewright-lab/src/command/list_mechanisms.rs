@@ -3,7 +3,7 @@
 use clap::Args;
 use framewright_lab::mechanisms::catalogue::Catalogue;
 
-use super::output::{Format, print};
+use super::output::{Format, print_as};
 
 /// List all presets and switches of mechanisms, and say what each choice does.
 #[derive(Args)]
@@ -28,9 +28,6 @@ pub(crate) struct ListMechanisms {
 impl ListMechanisms {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let catalogue = Catalogue::of(&self.names)?;
-        match self.format {
-            Format::Text => print(&catalogue.to_string()),
-            Format::Json => print(&(serde_json::to_string_pretty(&catalogue)? + "\n")),
-        }
+        print_as(self.format, &catalogue, &catalogue)
     }
 }

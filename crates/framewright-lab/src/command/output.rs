@@ -1,9 +1,11 @@
 //! The output and the messages of a command, with control characters of foreign text made visible.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
+use serde::Serialize;
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,6 +20,14 @@ pub(crate) enum Format {
 /// and the benchmark's lines as they come, which quote no file.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_as_it_is(&plain(text))
+}
+
+/// Prints the text for people, or the data for programs.
+pub(crate) fn print_as(format: Format, text: &dyn Display, data: &impl Serialize) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&text.to_string()),
+        Format::Json => print(&(serde_json::to_string_pretty(data)? + "\n")),
+    }
 }
 
 /// Like [`print`], with control characters as they are, for a program that reads them.

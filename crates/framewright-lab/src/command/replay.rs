@@ -6,7 +6,7 @@ use framewright::Mechanisms;
 use framewright_trace::replay::{Column, Report, Table, replay};
 
 use super::advice::advised;
-use super::output::{Format, print};
+use super::output::{Format, print_as};
 use super::recording::{TraceArgs, with_progress};
 use framewright_lab::mechanisms;
 
@@ -36,7 +36,7 @@ impl Replay {
         let (path, options, mechanisms) = (self.recording.path()?, self.recording.options(), self.mechanisms()?);
         let run = |progress: &mut dyn FnMut(usize, u64)| replay(&path, &options, &mechanisms, progress);
         let report = with_progress(mechanisms.len() + 1, run)?.map_err(advised)?;
-        print(&self.render(&report)?)?;
+        print_as(self.format, &Table(&report), &report)?;
         self.verdict(&report)
     }
 
@@ -45,13 +45,6 @@ impl Replay {
             return Ok(vec![Mechanisms::DEFAULT]);
         }
         self.mechanisms.iter().map(|text| mechanisms::parse(text)).collect()
-    }
-
-    fn render(&self, report: &Report) -> anyhow::Result<String> {
-        Ok(match self.format {
-            Format::Text => Table(report).to_string(),
-            Format::Json => serde_json::to_string_pretty(report)? + "\n",
-        })
     }
 
     /// A replay that lost memory or refused a free is a failure, whatever else it shows.

@@ -16,7 +16,7 @@ use framewright_sim::report::{LockSpan, Report, SCHEMA};
 use framewright_sim::workload::{self, Workload};
 use serde::Serialize;
 
-use super::output::{Format, print, quoted};
+use super::output::{Format, print, print_as, quoted};
 use super::runs::RunArgs;
 use super::{file, folder};
 use framewright_lab::mechanisms;
@@ -144,10 +144,9 @@ impl Sim {
         let tables = pool::run(total, check, &mut |done| bar.show("latencies", done as f64 / total as f64))?;
         drop(bar);
         let text: Vec<String> = tables.iter().map(|table| format!("{table}\n")).collect();
-        match (self.format, tables.as_slice()) {
-            (Format::Text, _) => print(&text.join("\n")),
-            (Format::Json, [table]) => print(&(serde_json::to_string_pretty(table)? + "\n")),
-            (Format::Json, tables) => print(&(serde_json::to_string_pretty(tables)? + "\n")),
+        match tables.as_slice() {
+            [table] => print_as(self.format, &text.concat(), table),
+            tables => print_as(self.format, &text.join("\n"), &tables),
         }
     }
 

@@ -121,8 +121,7 @@ impl Comparison {
         if self.differences().next().is_none() {
             return Err(CompareError::OneSide);
         }
-        let rows = self.tables.iter().flat_map(|table| &table.rows);
-        for row in rows.filter(|row| !row.exact && row.better != Better::Neither) {
+        for row in self.figure_rows().filter(|row| !row.exact && row.better != Better::Neither) {
             let counts: Vec<usize> =
                 row.cells.iter().map(|cell| cell.as_ref().map_or(0, |cell| cell.values.len())).collect();
             let Some((&base, others)) = counts.split_first() else { continue };
@@ -152,9 +151,13 @@ impl Comparison {
         worse
     }
 
+    /// Rows of all tables.
+    pub(super) fn figure_rows(&self) -> impl Iterator<Item = &FigureRow> {
+        self.tables.iter().flat_map(|table| &table.rows)
+    }
+
     fn differences(&self) -> impl Iterator<Item = (&FigureRow, &Column, Against)> {
-        let rows = self.tables.iter().flat_map(|table| &table.rows);
-        rows.flat_map(|row| {
+        self.figure_rows().flat_map(|row| {
             let cells = row.cells.iter().zip(&self.columns);
             cells.filter_map(move |(cell, column)| Some((row, column, cell.as_ref()?.against?)))
         })

@@ -100,7 +100,7 @@ pub fn will_it_scale(comparison: &Comparison) -> Result<String, FormError> {
     if comparison.kind != Kind::Sim {
         return Err(FormError::NotSimulated(comparison.kind.command()));
     }
-    let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
+    let rows = || comparison.figure_rows();
     let mut curves: Vec<(usize, String, Vec<&FigureRow>)> = Vec::new();
     for column in 0..comparison.columns.len() {
         for row in rows().filter(|row| row.metric == THROUGHPUT && row.cells[column].is_some()) {
@@ -136,7 +136,7 @@ fn curves_are_many(comparison: &Comparison, number: usize, text: &mut String) ->
     if number > 0 {
         text.push('\n');
     }
-    let workloads = comparison.tables.iter().flat_map(|table| &table.rows).map(curve_name);
+    let workloads = comparison.figure_rows().map(curve_name);
     comparison.columns.len() > 1 || workloads.collect::<std::collections::BTreeSet<_>>().len() > 1
 }
 
@@ -157,7 +157,7 @@ fn idle(machine: &str, tasks: usize, asleep_percent: f64) -> Option<f64> {
 /// # Errors
 /// Files without a workload that the modules have.
 pub fn page_bench(comparison: &Comparison) -> Result<String, FormError> {
-    let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
+    let rows = || comparison.figure_rows();
     let mut text = String::new();
     let mut lines = 0;
     for (number, column) in comparison.columns.iter().enumerate() {

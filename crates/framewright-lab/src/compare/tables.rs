@@ -28,7 +28,7 @@ pub struct Mmtests<'c>(pub &'c Comparison);
 
 impl fmt::Display for Mmtests<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.0.tables.iter().flat_map(|table| &table.rows);
+        let rows = self.0.figure_rows();
         let name = rows.map(|row| row.label.chars().count() + 12).max().unwrap_or(0).max(NAME);
         let heads = self.0.columns.iter().map(|column| column.name.chars().count());
         let of_row = |row: &FigureRow| {
@@ -36,7 +36,7 @@ impl fmt::Display for Mmtests<'_> {
             let cells = all.flat_map(|statistic| row.cells.iter().map(|cell| mmtests_cell(row, *statistic, cell)));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let cells = self.0.tables.iter().flat_map(|table| &table.rows).map(of_row);
+        let cells = self.0.figure_rows().map(of_row);
         // All columns of all tables are as wide as the widest, which mmtests has as wide as their names.
         let side = (heads.chain(cells).max().unwrap_or(0) + 2).max(SIDE);
         for (number, table) in self.0.tables.iter().enumerate() {

@@ -39,7 +39,7 @@ impl fmt::Display for Text<'_> {
             writeln!(f, "warning: {warning}")?;
         }
         let sides = Short::of(columns.iter().map(|column| column.name.as_str()), SIDE);
-        let labels = Short::of(tables.iter().flat_map(|table| &table.rows).map(|row| row.label.as_str()), NAME);
+        let labels = Short::of(self.0.figure_rows().map(|row| row.label.as_str()), NAME);
         for table in tables {
             writeln!(f)?;
             self.table(f, table, (&labels, &sides))?;
@@ -92,7 +92,7 @@ impl Text<'_> {
     }
 
     fn notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = || self.0.tables.iter().flat_map(|table| &table.rows).filter(|row| !row.exact);
+        let rows = || self.0.figure_rows().filter(|row| !row.exact);
         let cells = || rows().flat_map(|row| row.cells.iter().flatten());
         if cells().any(|cell| cell.interval.is_none()) {
             writeln!(f, "\n± ∞: an interval of 95 % needs {} measurements or more", least_for_interval())?;

@@ -123,20 +123,17 @@ impl Experiment {
         })
     }
 
-    /// Its machine, with what is changed.
-    ///
-    /// # Errors
-    /// What is to be changed is no number of it.
-    pub fn spec(self, change: Change<'_>) -> anyhow::Result<Spec> {
+    /// Its machine, with what is changed; an error if that is no number of it.
+    pub(super) fn spec(self, change: Change<'_>) -> anyhow::Result<Spec> {
         let machine = machine::named(self.facts().1)?;
         Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
     }
 }
 
 /// The machine of an experiment, what is asked of it, and the command that makes the same again.
-type Asked<'a> = (&'a Spec, &'a Ask<'a>, &'a str);
+type ExperimentCall<'a> = (&'a Spec, &'a Ask<'a>, &'a str);
 
-fn zone_lock((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
+fn zone_lock((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use zone_lock::{KernelPreset, MemoryScale, ZoneLockLengths, ZoneLockPlan, ZoneLockTable, plan};
     let published = &ZoneLockTable::built_in()?;
     let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
@@ -156,7 +153,7 @@ fn zone_lock((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyh
     Ok(zone_lock::found(&plan, &plan.run(progress)?, command))
 }
 
-fn zone_layout((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
+fn zone_layout((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use zone_layout::{ZoneLayoutLengths, ZoneLayoutPlan, ZoneLayoutTable, plan};
     let published = &ZoneLayoutTable::built_in()?;
     let lengths = if ask.quick { ZoneLayoutLengths::QUICK } else { ZoneLayoutLengths::FULL };
@@ -165,7 +162,7 @@ fn zone_layout((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> an
     Ok(zone_layout::found(&plan, &plan.run(progress)?, command))
 }
 
-fn numa_stats((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
+fn numa_stats((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use numa_stats::{NumaStatsLengths, NumaStatsPlan, NumaStatsTable};
     let lengths = if ask.quick { NumaStatsLengths::QUICK } else { NumaStatsLengths::FULL };
     let published = &NumaStatsTable::built_in()?;
@@ -173,7 +170,7 @@ fn numa_stats((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> any
     numa_stats::found(&plan, &plan.run(progress)?, command)
 }
 
-fn irq_safe((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
+fn irq_safe((machine, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use irq_safe::{IrqSafeLengths, IrqSafePlan, IrqSafeTables};
     let (published, desktop) = (&IrqSafeTables::built_in()?, &machine::named("skylake-desktop")?);
     let lengths = if ask.quick { IrqSafeLengths::QUICK } else { IrqSafeLengths::FULL };
@@ -181,7 +178,7 @@ fn irq_safe((machine, ask, command): Asked<'_>, progress: Progress<'_>) -> anyho
     irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)
 }
 
-fn fragmentation((skylake, ask, command): Asked<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
+fn fragmentation((skylake, ask, command): ExperimentCall<'_>, progress: Progress<'_>) -> anyhow::Result<Reproduction> {
     use fragmentation::{FragmentationLengths, FragmentationPlan, FragmentationTables, plan};
     let (published, haswell) = (&FragmentationTables::built_in()?, &machine::named(plan::MACHINES[1].name)?);
     let lengths = if ask.quick { FragmentationLengths::QUICK } else { FragmentationLengths::FULL };

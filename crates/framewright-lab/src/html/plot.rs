@@ -70,24 +70,13 @@ fn cpus(number: f64) -> String {
 impl Axis {
     /// Returns an axis of rates per second.
     pub(crate) fn rate(of: &str) -> Self {
-        Self {
-            unit: format!("{of} per second"),
-            write: tick,
-            exact: figures::grouped,
-            least_end: 0.0,
-            is_logarithmic: false,
-        }
+        Self::count(&format!("{of} per second"))
     }
 
     /// Up to a hundred.
     pub(crate) fn percent(of: &str) -> Self {
-        Self {
-            unit: format!("% {of}"),
-            write: |value| format!("{value:.0}"),
-            exact: figures::percent,
-            least_end: 100.0,
-            is_logarithmic: false,
-        }
+        let write = |value| format!("{value:.0}");
+        Self { write, exact: figures::percent, least_end: 100.0, ..Self::count(&format!("% {of}")) }
     }
 
     /// How many, which may be few or very many, by powers of ten.

@@ -73,22 +73,13 @@ impl Standing {
         if is_near { Self::Near } else { Self::Off }
     }
 
-    /// As a character after the figure.
-    pub fn mark(standing: Option<Self>) -> &'static str {
+    /// As a character after the figure, and as the style sheet of pages calls it.
+    pub fn marks(standing: Option<Self>) -> [&'static str; 2] {
         match standing {
-            Some(Self::Off) => "!",
-            Some(Self::InBand) => "~",
-            Some(Self::Near) | None => " ",
-        }
-    }
-
-    /// As the style sheet of pages calls it.
-    pub fn class(standing: Option<Self>) -> &'static str {
-        match standing {
-            Some(Self::Near) => "holds",
-            Some(Self::InBand) => "unseen",
-            Some(Self::Off) => "fails",
-            None => "",
+            Some(Self::Near) => [" ", "holds"],
+            Some(Self::InBand) => ["~", "unseen"],
+            Some(Self::Off) => ["!", "fails"],
+            None => [" ", ""],
         }
     }
 }

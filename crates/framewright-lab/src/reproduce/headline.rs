@@ -70,28 +70,27 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// In words, and as the style sheet of pages calls it.
+    fn told(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Fitted => ("fitted", "assumed"),
+            Self::AsPublished => ("as published", "holds"),
+            Self::InBand => ("in band", "unseen"),
+            Self::SameWay => ("same way", "unseen"),
+            Self::Differs => ("differs", "unseen"),
+            Self::Default => ("our default", "own"),
+            Self::LeftBand => ("LEFT ITS BAND", "fails"),
+        }
+    }
+
     /// In words.
     pub fn words(self) -> &'static str {
-        match self {
-            Self::Fitted => "fitted",
-            Self::AsPublished => "as published",
-            Self::InBand => "in band",
-            Self::SameWay => "same way",
-            Self::Differs => "differs",
-            Self::Default => "our default",
-            Self::LeftBand => "LEFT ITS BAND",
-        }
+        self.told().0
     }
 
     /// As the style sheet of pages calls it.
     pub fn class(self) -> &'static str {
-        match self {
-            Self::Fitted => "assumed",
-            Self::AsPublished => "holds",
-            Self::Default => "own",
-            Self::InBand | Self::SameWay | Self::Differs => "unseen",
-            Self::LeftBand => "fails",
-        }
+        self.told().1
     }
 }
 

@@ -8,15 +8,15 @@
 //! # The shape that all have
 //!
 //! ```text
-//! Published  the file's rows, checked                       published
-//!    Plan    sets of runs; those that are varied; figures   plan, runs, variation
-//!    Found   rows of theirs and ours, checks; it is the JSON  check, fitted, why
-//!    Show    tables, notes and plots, for text and page     show, found
-//!  Headline  the few figures to look at first               headline
+//!    Published  the file's rows, checked                       published
+//!         Plan  sets of runs; those that are varied; figures   plan, runs, variation
+//! Reproduction  rows of theirs and ours, checks; the JSON      found, check, fitted, why
+//!         Show  tables, notes and plots, for text and page     show
+//!     Headline  the few figures to look at first               headline
 //! ```
 //!
-//! An experiment describes each of these once. Running, bands, the JSON's head, text and page are written by the
-//! modules at the right.
+//! An experiment describes each of these once. The modules at the right read the file, run the plan, compute the bands,
+//! and write the JSON's head, the text and the page.
 //!
 //! The experiments:
 //!

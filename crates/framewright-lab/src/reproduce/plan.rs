@@ -135,7 +135,7 @@ pub trait Plan {
         let named = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
         let variations = match of_changes {
             0 => None,
-            _ => Some(self.vary(&mut |now| progress(of_sets + now, total))?),
+            _ => Some(vary(self, &mut |now| progress(of_sets + now, total))?),
         };
         Ok(Runs { variations, ..self.found(&sets, named) })
     }
@@ -180,4 +180,31 @@ pub trait Plan {
         runs.figures = self.figures(runs.of(TABLE));
         runs
     }
+}
+
+/// Varies the machine's numbers in two rounds, in the second those that matter. `progress` is told the weight of
+/// what has been done.
+fn vary<P: Plan + ?Sized>(plan: &P, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
+    let machine = plan.machine();
+    let mut before = 0;
+    let mut sample = |changes: &[Change<'_>], round: Round| {
+        let tables = changes.iter().map(|&change| plan.varied(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
+        let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
+        let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
+        let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
+        before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
+        let of = |table: &Vec<Run<'_>>| plan.figures(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
+        anyhow::Ok(tables.iter().map(of).collect::<Vec<Figures>>())
+    };
+    let parameters = parameters(machine);
+    let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
+    let samples = sample(&[None].into_iter().chain(larger).collect::<Vec<_>>(), Round::Screen)?;
+    let reach = |(path, sample): (&&str, &Figures)| Reach {
+        parameter: (*path).to_owned(),
+        points: plan.reach(&samples[0], sample),
+    };
+    let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), P::CHOSEN);
+    let both = varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
+    let mut samples = sample(&[None].into_iter().chain(both).collect::<Vec<_>>(), Round::Band)?;
+    Ok(Variations { base: samples.remove(0), samples, varied })
 }

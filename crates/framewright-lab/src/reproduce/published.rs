@@ -37,11 +37,8 @@ fn parse<T: Published>(text: &str) -> anyhow::Result<T> {
     Ok(tables)
 }
 
-/// Every row has a name of its own, and there is one.
-///
-/// # Errors
-/// The first name that is there twice.
-pub fn names_differ(names: impl IntoIterator<Item = impl AsRef<str>>) -> anyhow::Result<()> {
+/// Every row has a name of its own, and there is one; the error names the first that is there twice.
+pub(super) fn names_differ(names: impl IntoIterator<Item = impl AsRef<str>>) -> anyhow::Result<()> {
     let mut seen: Vec<String> = Vec::new();
     for name in names {
         let name = name.as_ref();
@@ -53,19 +50,13 @@ pub fn names_differ(names: impl IntoIterator<Item = impl AsRef<str>>) -> anyhow:
 }
 
 /// A number that measures something is finite and above zero. `what` names it.
-///
-/// # Errors
-/// It is not.
-pub fn is_amount(what: &str, value: f64) -> anyhow::Result<()> {
+pub(super) fn is_amount(what: &str, value: f64) -> anyhow::Result<()> {
     if value > 0.0 && value.is_finite() { Ok(()) } else { bail!("{what} is {value}") }
 }
 
 /// A change in percent, printed with one decimal, is what the whole numbers say from which it was computed before they
 /// were rounded. `row` names it.
-///
-/// # Errors
-/// It is not.
-pub fn is_change(row: &str, printed: f64, (from, to): (f64, f64)) -> anyhow::Result<()> {
+pub(super) fn is_change(row: &str, printed: f64, (from, to): (f64, f64)) -> anyhow::Result<()> {
     let ratio = to / from;
     let rounded = 0.06 + (0.5 / from + 0.5 / to) * ratio * 100.0;
     let change = (ratio - 1.0) * 100.0;

@@ -59,11 +59,8 @@ pub fn weight(runs: &[Run<'_>]) -> u64 {
 }
 
 /// Runs all of them, each on its machine; what came of each is in their order. `progress` is told their weight as it
-/// gets done.
-///
-/// # Errors
-/// The first run that failed, and which it was.
-pub fn all(runs: &[(&Spec, &Run<'_>)], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+/// gets done. The error is the first run's that failed, and names it.
+pub(super) fn all(runs: &[(&Spec, &Run<'_>)], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
     let named: Vec<(String, u64)> = runs.iter().map(|(_, run)| (run.described(), run.weight)).collect();
     let simulate = |number: usize, advance: &mut dyn FnMut(f64)| {
         let (machine, run) = runs[number];
@@ -73,11 +70,9 @@ pub fn all(runs: &[(&Spec, &Run<'_>)], progress: &mut dyn FnMut(u64)) -> anyhow:
 }
 
 /// Runs things that have a name and a weight; what came of each is in their order. `simulate` is given the number of
-/// one and tells how much of it is done, as a share; `progress` is told the weight of all that is.
-///
-/// # Errors
-/// The first that failed, and which it was.
-pub fn each<T: Send>(
+/// one and tells how much of it is done, as a share; `progress` is told the weight of all that is. The error
+/// is the first one's that failed, and names it.
+pub(super) fn each<T: Send>(
     named: &[(String, u64)],
     simulate: impl Fn(usize, &mut dyn FnMut(f64)) -> anyhow::Result<T> + Sync,
     progress: &mut dyn FnMut(u64),

@@ -2,8 +2,8 @@
 //!
 //! An experiment says in which order its tables, notes and plots come, and where on the page each stands; [`Show`]
 //! writes both forms as it is told. A [`Grid`] is a table of both: its columns for a terminal, its heads for a page,
-//! and rows of [`GridCell`]s, which differ between the two only where they say so. What an experiment passes as a page's
-//! caption, head or paragraph is HTML; cells are plain text and are escaped here.
+//! and rows of [`GridCell`]s, which differ between the two only where they say so. What an experiment passes as a
+//! page's caption, head or paragraph is HTML; cells are plain text and are escaped here.
 
 use std::fmt::{Display, Write as _};
 
@@ -345,8 +345,9 @@ impl GridCell {
     /// With a mark for a terminal, and a colour on a page, that say how the figure stands.
     #[must_use]
     pub fn judged(mut self, standing: Option<Standing>) -> Self {
-        self.text = self.text.map(|text| text + Standing::mark(standing));
-        self.with(&format!("class=\"{}\"", Standing::class(standing)))
+        let [mark, class] = Standing::marks(standing);
+        self.text = self.text.map(|text| text + mark);
+        self.with(&format!("class=\"{class}\""))
     }
 
     /// Judged by whether the figure is as it has to be.

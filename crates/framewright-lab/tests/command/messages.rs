@@ -20,13 +20,12 @@ const BANDS: &str = "{}: a figure without a recorded band, or a band without its
 /// Messages that no snapshot has, and what it would take to see them.
 const UNSEEN: &[(&str, &str)] = &[
     ("progress bar", "a template of ours that is none"),
-    ("data/published/{file}", "a file of ours, which is built in, that is broken"),
+    ("data/published/{}", "a file of ours, which is built in, that is broken"),
     ("data/published/linux-6.1-thpfioscale-1g.json", "the same"),
     ("row {name}: no kernel had the lock at {place}", "the same"),
     ("data/reproduced/quick.toml", "the same"),
     (BANDS, "the same, or figures that others were recorded of"),
     ("row {threshold}: no threshold", "the same"),
-    ("there is no row", "the same"),
     ("row {row}: change_percent is {printed}, its numbers say {change:.1}", "the same"),
     ("{name} is no row's name", "the same"),
     ("a run is missing", "a plan of ours that lacks a run"),

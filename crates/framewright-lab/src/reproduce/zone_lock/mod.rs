@@ -7,9 +7,10 @@
 //!
 //! # What is not as it was
 //!
-//! Memory is a fraction of the published ([`MemoryScale`]): processes are smaller, and the free memory of a node by as much,
-//! so that the share of it that is ever used stays the same. A run goes through a few passes, in each of which every
-//! process maps and unmaps its memory once on average, instead of three minutes; the first passes are not measured.
+//! Memory is a fraction of the published ([`MemoryScale`]): processes are smaller, and the free memory of a node by as
+//! much, so that the share of it that is ever used stays the same. A run goes through a few passes, in each of which
+//! every process maps and unmaps its memory once on average, instead of three minutes; the first passes are not
+//! measured.
 //! Everything else of a kernel is in `page_fault.rs` of the simulator.
 //!
 //! - [`mod@found`]: what came of it: its tables in their order, and the figures to look at first;

@@ -10,7 +10,7 @@ use crate::reproduce::published::{Published, is_amount, is_change, names_differ}
 /// Orders of blocks, 0 to 10.
 pub const ORDERS: usize = 11;
 
-/// The published figures of the zone lock.
+/// The published tables of the zone lock series.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneLockTable {

@@ -267,7 +267,7 @@ fn list_add(row: &KernelComparison<'_>, show: &mut Show) {
     });
     let Some((theirs, ours, bands)) = both else { return };
     let band = bands.map(|bands| format!(", band {}", band(Some(bands.smp_list_add_percent)).as_text()));
-    let mark = Standing::mark(row.list_add()).trim_end();
+    let mark = Standing::marks(row.list_add())[0].trim_end();
     let (name, theirs, ours, band) = (row.name, percent(theirs), percent(ours), band.unwrap_or_default());
     show.line(format!("  {name} in smp_list_add: theirs {theirs}, ours {ours}{mark}{band}"));
 }

@@ -134,22 +134,17 @@ fn panels(pane: &mut Pane<'_>, top: &Screen) {
 }
 
 fn panel(pane: &mut Pane<'_>, top: &Screen, panel: Panel) {
-    let name = match panel {
-        Panel::Free => free::title(top),
-        Panel::Map => map::title(top),
-        Panel::Locks => locks::title(top),
-        Panel::Pcp => pcp::title(top),
-        Panel::Events => events::title(top),
+    type Title = fn(&Screen) -> String;
+    type Draw = fn(&mut Pane<'_>, &Screen);
+    let (title, draw): (Title, Draw) = match panel {
+        Panel::Free => (free::title, free::draw),
+        Panel::Map => (map::title, map::draw),
+        Panel::Locks => (locks::title, locks::draw),
+        Panel::Pcp => (pcp::title, pcp::draw),
+        Panel::Events => (events::title, events::draw),
     };
     let has_focus = panel == top.focus;
     let number = panel.number();
     let mark = if has_focus { format!("[{number}]") } else { format!(" {number} ") };
-    let mut inside = pane.titled(&format!("{mark} {name}"), has_focus);
-    match panel {
-        Panel::Free => free::draw(&mut inside, top),
-        Panel::Map => map::draw(&mut inside, top),
-        Panel::Locks => locks::draw(&mut inside, top),
-        Panel::Pcp => pcp::draw(&mut inside, top),
-        Panel::Events => events::draw(&mut inside, top),
-    }
+    draw(&mut pane.titled(&format!("{mark} {}", title(top)), has_focus), top);
 }
