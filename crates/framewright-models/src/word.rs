@@ -11,7 +11,7 @@
 //! load" is never tried. Per-CPU lists consist of exactly such words: their owner reads, changes and writes them, and
 //! others read them. So each word has a *bell* for each CPU, an atomic that the CPU's loads read first. A store that
 //! would not see a hidden load rings the bell of that load's CPU, by a relaxed exchange. This synchronises nothing, but
-//! shows the search the two accesses. A test compares the outcomes with all interleavings of small programs.
+//! shows the search the two accesses.
 //!
 //! # Planted bugs and panics
 //!

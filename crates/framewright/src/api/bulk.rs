@@ -23,7 +23,6 @@
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
 use crate::api::local::Local;
-use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, Step};
@@ -150,7 +149,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
         machine.step(Step::Route);
-        let heads = (Head::pcp(route.ring.order), route.head);
+        let heads = route.heads();
         let mut done = 0_usize;
         for entry in out.iter_mut() {
             let front = world.alloc_from_ring(ring, heads);

@@ -57,6 +57,26 @@ impl Route {
         let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
         Some(Route { ring, highest: gfp.highest_zone(), head })
     }
+
+    /// The heads of the block before and after its allocation.
+    #[inline(always)]
+    pub(crate) const fn heads(self) -> HeadChange {
+        HeadChange { listed: Head::pcp(self.ring.order), allocated: self.head }
+    }
+}
+
+/// The head that a block on a ring must have, and the head that it gets when it is allocated.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadChange {
+    pub(crate) listed: Head,
+    pub(crate) allocated: Head,
+}
+
+/// A block that is freed to a ring: its frame, its head's word, and the head that it gets.
+pub(crate) struct FreedBlock<'w, M: Machine> {
+    pub(crate) frame: Frame,
+    pub(crate) word: &'w M::U8,
+    pub(crate) listed: Head,
 }
 
 /// Pops the block on top of a ring of the running CPU, if there is one and its head is the expected one.
@@ -69,7 +89,7 @@ pub(crate) fn pop_top<'h, M: Machine>(
     ring: &Ring<M>,
     slots: Slots<'_, M>,
     heads: impl FnOnce() -> (&'h [M::U8], u32),
-    (expected, head): (Head, Head),
+    change: HeadChange,
 ) -> Option<Result<u32, u32>>
 where
     M::U8: 'h,
@@ -79,8 +99,8 @@ where
     let (heads, first) = heads();
     let distance = frame.0.wrapping_sub(first);
     match heads.get(distance as usize) {
-        Some(word) if word.load(Ordering::Relaxed) == expected.0 => {
-            word.store(head.0, Ordering::Relaxed);
+        Some(word) if word.load(Ordering::Relaxed) == change.listed.0 => {
+            word.store(change.allocated.0, Ordering::Relaxed);
             ring.count_taken();
             Some(Ok(distance))
         }
@@ -99,14 +119,9 @@ pub(crate) fn drop_damaged<M: Machine>(ring: &Ring<M>) {
 /// Pushes a block on top of a ring of the running CPU; false if there is no room. The caller has checked the block's
 /// head.
 #[inline(always)]
-pub(crate) fn push_top<M: Machine>(
-    machine: &M,
-    ring: &Ring<M>,
-    slots: Slots<'_, M>,
-    (frame, word, head): (Frame, &M::U8, Head),
-) -> bool {
+pub(crate) fn push_top<M: Machine>(machine: &M, ring: &Ring<M>, slots: Slots<'_, M>, block: FreedBlock<'_, M>) -> bool {
     machine.step(Step::Free);
-    ring.push_front(slots, frame, || word.store(head.0, Ordering::Relaxed))
+    ring.push_front(slots, block.frame, || block.word.store(block.listed.0, Ordering::Relaxed))
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -115,13 +130,12 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
         let zone = own.fast_zones.get(route.highest.index())?;
         let pcp = self.pcps.record(cpu, zone.index())?;
-        let heads = (Head::pcp(route.ring.order), route.head);
-        self.alloc_from_ring(pcp.ring(route.ring)?, heads)
+        self.alloc_from_ring(pcp.ring(route.ring)?, route.heads())
     }
 
     /// Pops a block as [`pop_top`] does, with the heads of all memory.
     #[inline(always)]
-    pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
+    pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: HeadChange) -> Option<Frame> {
         let all = || (self.shared.frames.heads, 0);
         match pop_top(&self.shared.machine, ring, &self.pcps.slots, all, heads)? {
             Ok(index) => Some(Frame(index)),
@@ -211,7 +225,7 @@ impl<'a, M: Machine> World<'a, M> {
         let pageblock = frames.pageblock(frame);
         let ring = RingId::with_lists(order, pageblock.lists()?, frames.geometry.pageblock_order)?;
         let pcp = self.pcps.record(cpu, pageblock.zone_index())?;
-        let block = (frame, word, Head::pcp(order));
+        let block = FreedBlock { frame, word, listed: Head::pcp(order) };
         push_top(&self.shared.machine, pcp.ring(ring)?, &self.pcps.slots, block).then_some(())
     }
 }

@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{Route, drop_damaged, pop_top, push_top};
+use crate::api::fast_path::{FreedBlock, Route, drop_damaged, pop_top, push_top};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
 use crate::frame::map::Run;
@@ -155,9 +155,8 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     #[inline(always)]
     fn alloc_fast(&self, route: Route) -> Option<Pfn> {
         let ring = self.fast_lists.get(route.highest.index())?.ring(route.ring)?;
-        let heads = (Head::pcp(route.ring.order), route.head);
         let seen = || (self.taking.get().heads, self.taking.get().first);
-        match pop_top(self.allocator.machine(), ring, &self.slots, seen, heads)? {
+        match pop_top(self.allocator.machine(), ring, &self.slots, seen, route.heads())? {
             Ok(distance) => Some(Pfn(self.taking.get().base.wrapping_add(distance.into()))),
             Err(distance) => {
                 self.popped.set(Some(Frame(distance.wrapping_add(self.taking.get().first))));
@@ -172,13 +171,13 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         let frames = &self.allocator.world().shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
         let ring = self.fast_lists.get(route.highest.index())?.ring(route.ring)?;
-        let (expected, head) = (Head::pcp(route.ring.order), route.head);
+        let heads = route.heads();
         let run = frames.map.run_at(frame);
-        if frames.head(frame) != expected || run.is_none() {
+        if frames.head(frame) != heads.listed || run.is_none() {
             drop_damaged(ring);
             return None;
         }
-        frames.set_head(frame, head);
+        frames.set_head(frame, heads.allocated);
         ring.count_taken();
         if let Some(seen) = run.and_then(|run| Seen::of(frames, run)) {
             self.taking.set(seen);
@@ -215,7 +214,8 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
             return None;
         }
         let ring = self.home.get().get(order.index())?;
-        let block = (Frame(self.giving.get().first.wrapping_add(index as u32)), word, Head::pcp(order));
+        let frame = Frame(self.giving.get().first.wrapping_add(index as u32));
+        let block = FreedBlock { frame, word, listed: Head::pcp(order) };
         push_top(self.allocator.machine(), ring, &self.slots, block).then_some(())
     }
 
