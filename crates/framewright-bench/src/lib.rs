@@ -35,7 +35,7 @@ pub mod tsc;
 pub use cell::{Cells, Held, Job, Sample};
 pub use contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
 pub use contenders::contenders;
-pub use contenders::system::resident;
+pub use contenders::system::{address_of, block_of, resident};
 pub use crew::{Crew, allowed_cpus};
 pub use entry::{Entry, Role};
 pub use foreign::Foreign;

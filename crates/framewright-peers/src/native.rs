@@ -1,42 +1,25 @@
 //! The C allocators as contenders.
 #![allow(unsafe_code, reason = "allocation through C; each block says why it is sound")]
 
-use std::ffi::c_void;
-use std::ptr::with_exposed_provenance_mut;
-
-use framewright_bench::{Cells, Contender, Entry, FRAME_BYTES, Handle, Role, Work, resident};
+use framewright_bench::{Cells, Contender, Entry, FRAME_BYTES, Handle, Work, address_of, block_of, resident};
 use libmimalloc_sys::{mi_free, mi_malloc_aligned};
 use tikv_jemalloc_sys::{mallocx, sdallocx};
 
 /// Peers that are built from C.
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
-        name: "mimalloc",
-        about: "mi_malloc_aligned and mi_free, pages untouched",
-        role: Role::Peer,
-        suits: |_| true,
         capacity: resident,
-        available: || Ok(()),
-        make: |_| Ok(Box::new(MiMalloc) as Box<dyn Cells>),
+        ..Entry::peer("mimalloc", "mi_malloc_aligned and mi_free, pages untouched", |_| {
+            Ok(Box::new(MiMalloc) as Box<dyn Cells>)
+        })
     },
     Entry {
-        name: "jemalloc",
-        about: "mallocx with alignment and sdallocx, pages untouched",
-        role: Role::Peer,
-        suits: |_| true,
         capacity: resident,
-        available: || Ok(()),
-        make: |_| Ok(Box::new(JeMalloc) as Box<dyn Cells>),
+        ..Entry::peer("jemalloc", "mallocx with alignment and sdallocx, pages untouched", |_| {
+            Ok(Box::new(JeMalloc) as Box<dyn Cells>)
+        })
     },
 ];
-
-fn block_of(address: *mut c_void) -> Option<u64> {
-    (!address.is_null()).then(|| (address.expose_provenance() / FRAME_BYTES) as u64)
-}
-
-fn address_of(block: u64) -> *mut c_void {
-    with_exposed_provenance_mut(block as usize * FRAME_BYTES)
-}
 
 struct MiMalloc;
 

@@ -28,22 +28,19 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
         name: "stack-call",
         about: "limit: an array stack for each thread, behind a call",
-        role: Role::Limit,
-        suits,
-        capacity: |setup| setup.frames >> setup.order,
-        available: || Ok(()),
         make: |setup| Ok(Box::new(Stacks::new(setup)) as Box<dyn Cells>),
+        ..LIMIT
     },
     Entry {
         name: "stack-state",
         about: "limit: the same, with a checked byte of state for each block",
-        role: Role::Limit,
-        suits,
-        capacity: |setup| setup.frames >> setup.order,
-        available: || Ok(()),
         make: |setup| Ok(Box::new(CheckedStacks::new(setup)) as Box<dyn Cells>),
+        ..LIMIT
     },
 ];
+
+/// The common part of the rows.
+const LIMIT: Entry = Entry { role: Role::Limit, suits, ..Entry::peer("", "", |_| Err(String::new())) };
 
 /// An array stack of block numbers, on cache lines of its own (two, because processors fetch them in pairs): one
 /// thread's length beside another's would cost five times the stack.

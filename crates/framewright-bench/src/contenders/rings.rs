@@ -23,22 +23,20 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
         name: "ring",
         about: "limit: the ring between producer and consumer alone",
-        role: Role::Limit,
-        suits,
-        capacity: |setup| setup.frames,
-        available: || Ok(()),
         make: |_| Ok(Box::new(Bare) as Box<dyn Cells>),
+        ..LIMIT
     },
     Entry {
         name: "ring+return",
         about: "limit: the same, with a second ring that brings numbers back",
-        role: Role::Limit,
-        suits,
         capacity: |_| RING_SLOTS,
-        available: || Ok(()),
         make: |setup| Ok(Box::new(Return::new(setup)) as Box<dyn Cells>),
+        ..LIMIT
     },
 ];
+
+/// The common part of the rows.
+const LIMIT: Entry = Entry { role: Role::Limit, suits, ..Entry::peer("", "", |_| Err(String::new())) };
 
 /// Nothing but a number that goes up.
 struct Bare;

@@ -16,36 +16,29 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::cell::Cells;
 use crate::contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
-use crate::entry::{Entry, Role};
+use crate::entry::Entry;
 
 /// The contenders of the system.
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
-        name: if cfg!(target_env = "gnu") { "glibc" } else { "libc" },
-        about: "aligned_alloc and free of the C library, pages untouched",
-        role: Role::Peer,
-        suits: |_| true,
         capacity: resident,
-        available: || Ok(()),
-        make: |_| Ok(Box::new(CLibrary) as Box<dyn Cells>),
+        ..Entry::peer(
+            if cfg!(target_env = "gnu") { "glibc" } else { "libc" },
+            "aligned_alloc and free of the C library, pages untouched",
+            |_| Ok(Box::new(CLibrary) as Box<dyn Cells>),
+        )
     },
     Entry {
-        name: "mmap",
-        about: "mmap and munmap, pages untouched",
-        role: Role::Peer,
-        suits: |_| true,
-        capacity: |setup| mappings(setup),
-        available: || Ok(()),
-        make: |_| Ok(Box::new(Map { populate: false }) as Box<dyn Cells>),
+        capacity: mappings,
+        ..Entry::peer("mmap", "mmap and munmap, pages untouched", |_| {
+            Ok(Box::new(Map { populate: false }) as Box<dyn Cells>)
+        })
     },
     Entry {
-        name: "mmap+populate",
-        about: "mmap with MAP_POPULATE and munmap: zeroed pages",
-        role: Role::Peer,
-        suits: |_| true,
         capacity: |setup| mappings(setup).min(resident(setup)),
-        available: || Ok(()),
-        make: |_| Ok(Box::new(Map { populate: true }) as Box<dyn Cells>),
+        ..Entry::peer("mmap+populate", "mmap with MAP_POPULATE and munmap: zeroed pages", |_| {
+            Ok(Box::new(Map { populate: true }) as Box<dyn Cells>)
+        })
     },
 ];
 
@@ -60,11 +53,13 @@ fn mappings(setup: &Setup) -> usize {
     (setup.frames >> setup.order).min(32_768)
 }
 
-fn block_of(address: *mut core::ffi::c_void) -> Option<u64> {
+/// The number of the block at an address; none if there is none.
+pub fn block_of(address: *mut core::ffi::c_void) -> Option<u64> {
     (!address.is_null()).then(|| (address.expose_provenance() / FRAME_BYTES) as u64)
 }
 
-fn address_of(block: u64) -> *mut core::ffi::c_void {
+/// The address of a block.
+pub fn address_of(block: u64) -> *mut core::ffi::c_void {
     with_exposed_provenance_mut(block as usize * FRAME_BYTES)
 }
 

@@ -6,81 +6,40 @@ use framewright::units::{MigrateType, Order, Pfn};
 use super::tracepoint::Tracepoint;
 
 /// An event, with the fields of its tracepoint.
+///
+/// `pfn` is the first frame of a block, `order` its order, `alloc_` what was asked for, and `fallback_` what was found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the fields are those of the tracepoints")]
 pub enum Kind {
-    /// `mm_page_alloc`: a request was served, or failed if `pfn` is none.
-    Alloc {
-        /// First frame of the block.
-        pfn: Option<Pfn>,
-        /// Order of the block.
-        order: Order,
-        /// Mobility asked for.
-        migratetype: MigrateType,
-        /// Flags of the request.
-        gfp: Gfp,
-    },
-    /// `mm_page_free`: a block was freed.
-    Free {
-        /// First frame of the block.
-        pfn: Pfn,
-        /// Order of the block, which can be smaller than the one that it was allocated with.
-        order: Order,
-    },
+    /// `mm_page_alloc`: a request for this mobility was served, or failed if `pfn` is none.
+    Alloc { pfn: Option<Pfn>, order: Order, migratetype: MigrateType, gfp: Gfp },
+    /// `mm_page_free`: a block was freed, perhaps a part of one that was allocated.
+    Free { pfn: Pfn, order: Order },
     /// `mm_page_free_batched`: a page was freed as one of a list.
     ///
     /// A [`Kind::Free`] of the page comes with it.
-    FreeBatched {
-        /// The page.
-        pfn: Pfn,
-    },
+    FreeBatched { pfn: Pfn },
     /// `page_migrate`: the object at `old` is now at `new`.
     ///
     /// This is a probe on the function that moves a page's identity.
-    Move {
-        /// Where the object was.
-        old: Pfn,
-        /// Where it is now.
-        new: Pfn,
-    },
+    Move { old: Pfn, new: Pfn },
     /// `mm_page_alloc_extfrag`: a request was served from the free lists of another mobility.
     ExtFrag {
-        /// First frame of the block that was found.
         pfn: Pfn,
-        /// Order asked for.
         alloc_order: Order,
-        /// Order of the block that was found.
         fallback_order: Order,
-        /// Order of a pageblock.
         pageblock_order: Order,
-        /// Mobility asked for.
         alloc_migratetype: MigrateType,
-        /// Mobility of the list that the block was on.
         fallback_migratetype: MigrateType,
         /// Whether the block was smaller than a pageblock, so that the pageblock now mixes mobilities.
         fragmenting: bool,
         /// Whether the pageblock now has the mobility asked for.
         change_ownership: bool,
     },
-    /// `mm_page_pcpu_drain`: a block went from a per-CPU list back to the zone.
-    PcpuDrain {
-        /// First frame of the block.
-        pfn: Pfn,
-        /// Order of the block.
-        order: Order,
-        /// Mobility of its pageblock.
-        migratetype: MigrateType,
-    },
-    /// `mm_page_alloc_zone_locked`: a block was taken from the zone, or none was there.
-    AllocZoneLocked {
-        /// First frame of the block.
-        pfn: Option<Pfn>,
-        /// Order of the block.
-        order: Order,
-        /// Mobility asked for.
-        migratetype: MigrateType,
-        /// Whether the block goes to a per-CPU list.
-        percpu_refill: bool,
-    },
+    /// `mm_page_pcpu_drain`: a block of a pageblock of this mobility went from a per-CPU list back to the zone.
+    PcpuDrain { pfn: Pfn, order: Order, migratetype: MigrateType },
+    /// `mm_page_alloc_zone_locked`: a block was taken from the zone, perhaps for a per-CPU list, or none was there.
+    AllocZoneLocked { pfn: Option<Pfn>, order: Order, migratetype: MigrateType, percpu_refill: bool },
 }
 
 impl Kind {
