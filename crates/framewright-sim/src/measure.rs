@@ -16,7 +16,7 @@ pub struct About {
     pub workload: String,
     /// Mechanisms.
     pub mechanisms: String,
-    /// What one operation is.
+    /// Name of one operation.
     pub unit: String,
     /// Figures of the workload's own.
     pub figures: Vec<Figure>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-sim/1";
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Report {
     /// Version of this format.
@@ -28,7 +28,7 @@ pub struct Report {
     pub window_ns: u64,
     /// Operations that ended in the window.
     pub operations: u64,
-    /// What one operation is.
+    /// Name of one operation.
     pub unit: String,
     /// Operations per second of virtual time.
     pub per_second: f64,
@@ -58,7 +58,7 @@ impl Report {
 /// A figure with a name.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Figure {
-    /// What it is.
+    /// Name of the figure.
     pub name: String,
     /// Its value.
     pub value: f64,
@@ -97,7 +97,7 @@ pub struct Distribution {
 pub struct LockReport {
     /// Name, as `zone lock, Node 0, zone Normal`.
     pub name: String,
-    /// What it is for, as `zone`: the kinds that the core tells apart.
+    /// Kind of the lock, such as `zone`, as the core tells them apart.
     pub kind: String,
     /// Times it was taken.
     pub taken: u64,
@@ -114,7 +114,7 @@ pub struct LockReport {
 /// One cache line, or all lines of an array.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LineReport {
-    /// What lies there, as `zone Normal of node 0 + 64`.
+    /// Place of the line, such as `zone Normal of node 0 + 64`.
     pub name: String,
     /// Lines that this is.
     pub lines: u64,

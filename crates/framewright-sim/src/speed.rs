@@ -33,7 +33,7 @@ const OWN: usize = 64 * LINE;
 /// Machine of the rows of up to 112 CPUs, and of those with more.
 const MACHINES: [&str; 2] = ["skylake-2x28", "generic:4x128x2"];
 
-/// What was measured.
+/// Measured speeds of the simulator.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Speed {
     /// Version of this format.
@@ -51,7 +51,7 @@ pub struct Speed {
 /// One measurement, in millions of accesses for each second of CPU time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SpeedRow {
-    /// What the CPUs do.
+    /// Pattern of the CPUs' accesses.
     pub pattern: &'static str,
     /// CPUs.
     pub cpus: usize,
@@ -102,7 +102,7 @@ impl Pattern {
     }
 }
 
-/// What is measured: pattern, CPUs, whether there is slack.
+/// Measurements: pattern, CPUs, whether there is slack.
 const PLAN: [(Pattern, usize, bool); 8] = [
     (Pattern::Private, 1, false),
     (Pattern::Contended, 1, false),

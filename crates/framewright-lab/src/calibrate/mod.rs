@@ -39,7 +39,7 @@ use framewright_table::figures::change_percent;
 pub const SCHEMA: u32 = 1;
 /// By how many percent a prediction may be off.
 pub const TOLERANCE: f64 = 20.0;
-/// What the numbers were fitted to, as a machine's file says it.
+/// Origin of fitted numbers, as a machine's file names it.
 pub const BASIS: &str = "calibrate/order 0 batch 64";
 
 /// Times per instruction between which the first path is simulated, in nanoseconds, to see how its time follows from
@@ -51,7 +51,7 @@ const TRIED_PINS: (f64, f64) = (0.0, 1.0);
 /// One path, natively and simulated.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct PathComparison {
-    /// What was done.
+    /// Name of the path.
     pub path: String,
     /// Nanoseconds of an allocation, with its free where the path has one, on this machine.
     pub native_ns: f64,
@@ -78,7 +78,7 @@ pub struct Calibration {
     pub instruction_ns: f64,
     /// Nanoseconds of pinning and unpinning.
     pub pin_ns: f64,
-    /// What was measured and simulated.
+    /// Measured and simulated times of each path.
     pub rows: Vec<PathComparison>,
     /// The machine with these numbers.
     #[serde(skip)]
@@ -98,11 +98,11 @@ pub enum CalibrateError {
     Implausible {
         /// The path.
         path: String,
-        /// What it takes.
+        /// Measured time.
         native: String,
-        /// What was to be fitted.
+        /// Number to be fitted.
         what: &'static str,
-        /// What came out.
+        /// Result of the fit.
         found: String,
     },
     /// The machine cannot have these numbers.

@@ -16,7 +16,7 @@ const LOOP: f64 = 8.0;
 
 /// The clock of the running CPU.
 struct Clock {
-    /// What the loop takes for each call.
+    /// Time of the loop for each call.
     call: Ps,
 }
 

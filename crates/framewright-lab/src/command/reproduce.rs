@@ -16,7 +16,7 @@ use super::{file, folder};
 /// Where a command without arguments writes its pages.
 const REPORT: &str = "report";
 
-/// What a file of bands says of who recorded it.
+/// First line of a file of bands: the command that recorded it.
 const BANDS: &str = "# Recorded by: framewright reproduce all";
 
 /// Make a published table again on the simulated machine: theirs, ours, why, and what of it is fitted.
@@ -101,7 +101,7 @@ impl ValueEnum for Which {
 }
 
 impl Reproduce {
-    /// What a command without arguments does.
+    /// Returns the options of a command without arguments.
     pub(crate) fn at_a_glance() -> Self {
         Self {
             experiment: Which::All,
@@ -192,7 +192,7 @@ impl Reproduce {
         Ask { quick, page, seed, mib: self.mib, seeds: self.seeds, change: None }
     }
 
-    /// What cannot be written to in the end is not begun.
+    /// Makes the folder of the report first, so that a run whose result could not be written is not begun.
     fn prepare(&self) -> anyhow::Result<()> {
         let Some(folder) = &self.report else { return Ok(()) };
         let names = match self.experiment {

@@ -24,7 +24,7 @@ const MANY: u64 = 10;
 /// Parts of a unit of weight in which progress is counted.
 const PARTS: u64 = 1000;
 
-/// What one is told of a figure that has left its band.
+/// Message about a figure that has left its band.
 const LEFT: &str = "LEFT ITS BAND: what comes out has changed by more than chance; `framewright reproduce EXPERIMENT --quick` shows the \
                     runs, docs/reproduce.md says what to do";
 
@@ -75,7 +75,7 @@ impl All {
         self.experiments.iter().flat_map(|headline| &headline.rows)
     }
 
-    /// What runs they were.
+    /// Returns the kind of the runs.
     fn runs(&self) -> &'static str {
         if self.quick { "in so short a run" } else { "in a full run" }
     }
@@ -91,7 +91,7 @@ impl All {
         format!("Of {published} published figures: {}", told.join(", "))
     }
 
-    /// What bands and verdicts mean.
+    /// Writes the meaning of bands and verdicts.
     pub fn legend(&self) -> String {
         let has = |verdict| self.headline_rows().any(|row| row.verdict == verdict);
         let holds = "in band: the band, of other seeds, holds it";

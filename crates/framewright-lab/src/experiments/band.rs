@@ -17,7 +17,7 @@ use crate::reproduce::variation::Band;
 
 /// The recorded file.
 const RECORDED: &str = include_str!("../../../../data/reproduced/quick.toml");
-/// What the file says of itself.
+/// Head of the file.
 const HEAD: &str = "\
 # The least and the most of each figure that a quick run shows first, in its unit, by experiment and row: with several
 # seeds from 1 on, and with seed 1 and each number of the machine that is fitted to the table a tenth smaller and larger.

@@ -27,7 +27,7 @@ pub enum Experiment {
     Fragmentation,
 }
 
-/// What is asked of an experiment.
+/// Options of an experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask<'a> {
     /// Shorter and fewer runs, none with the machine's numbers changed.
@@ -40,11 +40,11 @@ pub struct Ask<'a> {
     pub mib: Option<u32>,
     /// Seeds; of [`Experiment::Fragmentation`] alone.
     pub seeds: Option<u64>,
-    /// What is changed about the machine.
+    /// Change of the machine.
     pub change: Change<'a>,
 }
 
-/// What came of an experiment.
+/// Results of an experiment.
 pub struct Made {
     /// Which.
     pub experiment: Experiment,
@@ -56,7 +56,7 @@ pub struct Made {
     pub page: Option<String>,
     /// The figures to look at first, without bands.
     pub headline: Headline,
-    /// What had to hold.
+    /// Checks of the results.
     pub checks: Vec<Check>,
 }
 

@@ -10,7 +10,7 @@ use crate::reproduce::headline::{Headline, HeadlineRow};
 
 /// Width of a figure's picture, in units of its own.
 const WIDTH: f64 = 240.0;
-/// What is left free at both ends of it.
+/// Free space at both of its ends.
 const MARGIN: f64 = 8.0;
 
 /// All that the template names.

@@ -22,7 +22,7 @@ use crate::sim::sensitivity::{Effect, in_words};
 use framewright_table::figures;
 use plot::{Axis, Plot, Series};
 
-/// What a page shows.
+/// Content of a page about simulated runs.
 pub struct RunsPage<'a> {
     /// The command that makes this page.
     pub command: &'a str,

@@ -18,9 +18,9 @@ const APART: f64 = 26.0;
 /// Looks that the style sheet has for curves.
 const LOOKS: usize = 7;
 
-/// What a plot's vertical axis is.
+/// The vertical axis of a plot.
 pub(crate) struct Axis {
-    /// What the values are, as `of CPU time`.
+    /// Unit of the values, such as `of CPU time`.
     unit: String,
     /// How a value is written beside the axis.
     write: fn(f64) -> String,
@@ -32,11 +32,11 @@ pub(crate) struct Axis {
     is_logarithmic: bool,
 }
 
-/// What a plot's horizontal axis is.
+/// The horizontal axis of a plot.
 pub(crate) struct Over {
-    /// What stands below it.
+    /// Label below the axis.
     name: &'static str,
-    /// What curves are given by, in a title.
+    /// Name of the axis in a title: curves *by* this.
     by: &'static str,
     /// How a point is introduced.
     point: fn(f64) -> String,

@@ -46,7 +46,7 @@ pub(crate) use object;
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-reproduce/1";
 
-/// What the JSON begins with: which experiment it is, and how it is made again.
+/// Head of the JSON: the experiment, and the command that makes it again.
 #[derive(Serialize)]
 pub(super) struct Head {
     schema: &'static str,
@@ -54,7 +54,7 @@ pub(super) struct Head {
     experiment: &'static str,
     /// The command that prints it.
     command: String,
-    /// What was published.
+    /// Title of the published table.
     title: String,
     /// Where.
     source: String,
@@ -64,7 +64,7 @@ pub(super) struct Head {
     pub(super) seed: u64,
 }
 
-/// What came of an experiment.
+/// Results of an experiment.
 #[derive(Serialize)]
 pub struct Reproduction {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ pub struct Reproduction {
     pub(super) fitted: Vec<Fitted>,
     #[serde(skip)]
     pub(super) varied: Option<Varied>,
-    /// What had to hold.
+    /// Checks of the results.
     #[serde(skip)]
     pub checks: Vec<Check>,
     #[serde(skip)]
@@ -166,13 +166,13 @@ struct Evidence<'a> {
     varied: Option<&'a Varied>,
 }
 
-/// What had to hold, in lines.
+/// Writes the checks, one a line.
 fn in_lines(checks: &[Check]) -> String {
     let lines: String = checks.iter().map(|check| broken(&format!("  {check}"), 10)).collect();
     format!("\nChecks\n{lines}")
 }
 
-/// What the checks come to.
+/// Writes how many checks passed, failed and were not made.
 fn tally(checks: &[Check]) -> String {
     let count = |passed: Option<bool>| checks.iter().filter(|check| check.passed == passed).count();
     let [held, failed, unseen] = [Some(true), Some(false), None].map(count);

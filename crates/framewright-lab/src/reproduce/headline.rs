@@ -11,22 +11,22 @@ use super::variation::Band;
 pub struct Headline {
     /// Name of the experiment.
     pub experiment: &'static str,
-    /// What the figures are of.
+    /// Quantity of the figures.
     pub what: String,
-    /// They; the last is of our own mechanisms, which nobody published.
+    /// The figures; the last is of our own mechanisms, for which none was published.
     pub rows: Vec<HeadlineRow>,
-    /// What our own mechanisms change, in short: the first kernel's figure, and theirs.
+    /// Effect of our own mechanisms: the first kernel's figure, and theirs.
     pub gain: Gain,
     /// Why, and at what price, in a sentence.
     pub ours: String,
-    /// What had to hold in a full run, and does not in this one.
+    /// Checks that fail in this run and must hold in a full one.
     pub fails: Vec<Check>,
 }
 
-/// What our own mechanisms change.
+/// Effect of our own mechanisms.
 #[derive(Clone, PartialEq, Default, Serialize, Debug)]
 pub struct Gain {
-    /// What the two are of.
+    /// Quantity of the two figures.
     pub what: String,
     /// With the first kernel's mechanisms, and with ours, in words.
     pub from_to: [String; 2],
@@ -35,7 +35,7 @@ pub struct Gain {
 /// A figure.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct HeadlineRow {
-    /// What it is of.
+    /// Quantity of the figure.
     pub name: String,
     /// Its unit; `%` is a change.
     pub unit: &'static str,

@@ -42,7 +42,7 @@ const PATCHES: [&str; 2] = ["125", "65533"];
 const FIRST: [&str; 4] = ["64", "125", "512", "4096"];
 /// Our own mechanisms, which nobody published, and the same without the counters.
 const OURS: [&str; 2] = ["default", "default,numa-stat=off"];
-/// What the table does not have; also the set of its runs.
+/// Mechanisms that the table does not have; also the set of their runs.
 pub const BESIDE: [&str; 5] =
     ["numa-base,numa-threshold=125", "numa-threshold-125,numa-place=own-lines", "baseline", OURS[0], OURS[1]];
 const BESIDE_SET: &str = "beside";
@@ -77,7 +77,7 @@ const FILLING: u32 = 2_000_000;
 /// About the cycles of an allocation and its free.
 const PAIR: u32 = 400;
 
-/// What was published.
+/// The published table of the series.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NumaStatsTable {
@@ -98,12 +98,12 @@ pub struct NumaStatsTable {
 pub struct ThresholdRow {
     /// Events that a CPU keeps at most, or `disabled`.
     pub threshold: String,
-    /// What was measured.
+    /// Measured costs.
     #[serde(flatten)]
     pub figures: PairCost,
 }
 
-/// What an allocation and its free take.
+/// Cost of an allocation and its free.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PairCost {
     /// Cycles of one.
@@ -150,7 +150,7 @@ pub struct NumaStatsLengths {
 }
 
 impl NumaStatsLengths {
-    /// What a result that is to be quoted takes.
+    /// Lengths of a run whose result may be quoted.
     pub const FULL: Self = Self { window: 1_000_000, periods: 1.0, spread: u32::MAX, varied: true };
     /// A first look. Where a CPU counts tens of thousands of events before it tells the zone, what telling costs is
     /// less than a tenth of a cycle for each; so nobody waits until all CPUs do it in turn.
@@ -162,7 +162,7 @@ impl NumaStatsLengths {
     ];
 }
 
-/// What is to be run.
+/// Plan of the experiment's runs.
 #[derive(Clone, Debug)]
 pub struct NumaStatsPlan<'a> {
     machine: &'a Spec,
@@ -268,7 +268,7 @@ fn period(mechanisms: &Mechanisms) -> u32 {
     }
 }
 
-/// What came of it, from what was published and what was run. `command` says how it is made again.
+/// Compares the runs with the published table. `command` makes the same again.
 ///
 /// # Errors
 /// A run is missing.
@@ -372,7 +372,7 @@ fn rows<'a>(
     Ok(rows)
 }
 
-/// What all patches gain, in percent of throughput: whether that is near enough, and in words.
+/// Judges the gain of all patches, in percent of throughput: whether it is near enough, and in words.
 fn gain(rows: &[ThresholdComparison<'_>], found: &mut Reproduction) -> (bool, String) {
     let gain = |pair: fn(&ThresholdComparison<'_>) -> PairCost| {
         let of = |name: &str| rows.iter().find(|row| row.name == name).map_or(f64::NAN, |row| pair(row).throughput);
@@ -385,7 +385,7 @@ fn gain(rows: &[ThresholdComparison<'_>], found: &mut Reproduction) -> (bool, St
     (near, format!("{ours:+.1} %, published {theirs:+.1} %"))
 }
 
-/// What the table does not have; the cycles of [`OURS`].
+/// Shows mechanisms that the table does not have; returns the cycles of [`OURS`].
 fn beside(plan: &NumaStatsPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [Option<f64>; 2] {
     let mut table = Grid::new("<72 Not in the table|>6 cycles").page(
         "Not in the table",

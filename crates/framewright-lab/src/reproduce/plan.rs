@@ -22,7 +22,7 @@ pub type Figures = BTreeMap<String, f64>;
 /// Runs of one kind on one machine.
 #[derive(Clone, Debug)]
 pub struct Set<'p> {
-    /// What they are asked for by.
+    /// Name of the set.
     pub name: &'static str,
     /// The machine.
     pub machine: &'p Spec,
@@ -33,12 +33,12 @@ pub struct Set<'p> {
 /// Runs with their names, and what came of each.
 pub type Outcomes = [(String, Outcome)];
 
-/// What came of a plan.
+/// Outcomes of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// The sets by name, each with its runs in their order.
     pub sets: BTreeMap<&'static str, Vec<(String, Outcome)>>,
-    /// What the table's runs show.
+    /// Figures of the table's runs.
     pub figures: Figures,
     /// Those figures with the machine's numbers changed, if that was asked for.
     pub variations: Option<Variations>,
@@ -47,7 +47,7 @@ pub struct Runs {
 /// The table's figures with one number of the machine changed at a time.
 #[derive(Clone, Debug)]
 pub struct Variations {
-    /// What was varied.
+    /// Numbers that were varied, and their effects.
     pub varied: Varied,
     /// Figures of runs of the second round's length with the machine as it is.
     pub base: Figures,
@@ -71,7 +71,7 @@ impl Runs {
         self.outcome(set, name).map(|outcome| &outcome.report)
     }
 
-    /// What was varied, if anything was.
+    /// Returns the numbers that were varied, if any.
     pub fn varied(&self) -> Option<&Varied> {
         self.variations.as_ref().map(|variations| &variations.varied)
     }
@@ -85,7 +85,7 @@ impl Runs {
     }
 }
 
-/// What is to be run.
+/// Plan of an experiment's runs.
 pub trait Plan {
     /// How many of the machine's numbers are varied both ways.
     const CHOSEN: usize;
@@ -106,7 +106,7 @@ pub trait Plan {
     /// As [`Plan::sets`].
     fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>>;
 
-    /// What runs of the table show; of runs that are not among these, nothing.
+    /// Returns the figures of the table's runs; none of runs that were not made.
     fn figures(&self, table: &Outcomes) -> Figures;
 
     /// By how many points a change of the machine moves what moves most.
@@ -172,7 +172,7 @@ pub trait Plan {
         Ok(Variations { base: samples.remove(0), samples, varied })
     }
 
-    /// What came of the sets' runs, from the outcomes in their order.
+    /// Sorts the outcomes of the sets' runs, which come in their order.
     fn found(&self, sets: &[Set<'_>], outcomes: impl IntoIterator<Item = (String, Outcome)>) -> Runs {
         let mut outcomes = outcomes.into_iter();
         let sets = sets.iter().map(|set| (set.name, outcomes.by_ref().take(set.runs.len()).collect()));

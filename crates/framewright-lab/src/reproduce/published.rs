@@ -13,13 +13,13 @@ pub trait Published: DeserializeOwned {
     /// Checks what the types cannot say.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first fault.
     fn check(&self) -> anyhow::Result<()>;
 
     /// Reads the file that comes with the program.
     ///
     /// # Errors
-    /// What is wrong with it, which is a mistake in this project.
+    /// The file's first fault, which is a mistake in this project.
     fn built_in() -> anyhow::Result<Self> {
         read()
     }
@@ -66,7 +66,7 @@ pub(super) fn is_change(row: &str, printed: f64, (from, to): (f64, f64)) -> anyh
     Ok(())
 }
 
-/// What is wrong with a file in whose text there is `to` instead of `from`.
+/// Returns the fault of a file whose text has `to` in place of `from`.
 #[cfg(test)]
 pub(crate) fn mistake<T: Published>(from: &str, to: &str) -> String {
     assert!(T::TEXT.contains(from), "{from}");

@@ -23,11 +23,11 @@ pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Run<'p> {
-    /// What it is, so that one knows which it was if it fails; the change is added to it.
+    /// Name that an error gives if the run fails; the change is added to it.
     pub name: String,
-    /// What is run.
+    /// Job of the run.
     pub job: Job,
-    /// What is changed about the machine.
+    /// Change of the machine.
     pub change: Change<'p>,
     /// About how long it takes, in a unit that all runs of the experiment share.
     pub weight: u64,
@@ -53,7 +53,7 @@ impl Run<'_> {
     }
 }
 
-/// What all of them weigh.
+/// Returns the weight of all runs.
 pub fn weight(runs: &[Run<'_>]) -> u64 {
     runs.iter().map(|run| run.weight).sum()
 }

@@ -32,7 +32,7 @@ pub enum Place {
     Details,
 }
 
-/// What a page's part consists of, as its template takes it.
+/// Content of a part of a page, for its template.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Piece {
@@ -50,9 +50,9 @@ pub struct Show {
     pub(super) title: String,
     pub(super) opening: String,
     pub(super) ours: String,
-    /// What a page says after that.
+    /// Text of the page after that.
     pub also: String,
-    /// What stands on the page instead of the usual words on what was fitted.
+    /// Text of the page in place of the usual words on fitted numbers.
     pub(super) evidence: Option<String>,
     #[serde(skip)]
     pub(super) text: String,
@@ -74,7 +74,7 @@ impl Show {
         (self.title, self.opening, self.ours) = (title.into(), opening.into(), ours.into());
     }
 
-    /// What follows stands there on the page.
+    /// Puts all that follows at this place of the page.
     pub fn at(&mut self, place: Place) {
         self.place = place;
     }

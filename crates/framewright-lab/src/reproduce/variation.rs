@@ -73,7 +73,7 @@ impl Band {
     }
 }
 
-/// What was varied.
+/// Numbers of the machine that were varied, and their effects.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Varied {
     /// How many of the machine's numbers were made a tenth larger.

@@ -53,7 +53,7 @@ fn of_kind<'r>(report: &'r Report, kind: &str) -> impl Iterator<Item = &'r LockR
     report.locks.iter().filter(move |lock| lock.kind == kind)
 }
 
-/// What takes most of the CPUs' time.
+/// Writes which use takes most of the CPUs' time.
 fn limit(report: &Report) -> String {
     let held = of_kind(report, ZONE).max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent));
     let [zone_lock, range, lru] = [ZONE, RANGE, LRU].map(|kind| waiting(report, kind));

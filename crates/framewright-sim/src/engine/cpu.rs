@@ -10,7 +10,7 @@ use crate::engine::locks::Taking;
 use crate::memory::directory::{Fills, NONE};
 use crate::model::Ps;
 
-/// What a CPU is doing.
+/// State of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Running,
@@ -20,7 +20,7 @@ pub(crate) enum State {
     Done,
 }
 
-/// What a CPU's time was spent on; the rest of its time was hits in its own caches.
+/// Use of a CPU's time; the rest was hits in its own caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spent {
     Instructions,

@@ -31,7 +31,7 @@ impl fmt::Display for Taking {
     }
 }
 
-/// What is known of one lock.
+/// Statistics of one lock.
 pub(crate) struct LockStats {
     pub(crate) contended: u64,
     /// Time that was waited where the lock was found taken.

@@ -10,7 +10,7 @@ use crate::engine::world::World;
 use crate::memory::directory::NONE;
 use crate::model::Ps;
 
-/// What a CPU must do before it goes on.
+/// Decision of the scheduler about a CPU that wants to go on.
 pub(crate) enum Turn {
     Go,
     Switch,

@@ -6,7 +6,7 @@ use framewright::machine::Step;
 
 use super::origin::Unit;
 
-/// What kind of number an entry is.
+/// Kind of number of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NumberKind {
     /// How long something takes.
@@ -200,7 +200,7 @@ fn costs() -> Vec<EntryRow> {
     .concat()
 }
 
-/// What a latency checker printed.
+/// Returns the rows that a latency checker printed.
 fn published() -> Vec<EntryRow> {
     [
         latencies(PUBLISHED, Need::Published, Need::PublishedSockets),

@@ -33,7 +33,7 @@ impl Parameter {
 pub struct Spec {
     /// Name, as on the command line.
     pub name: String,
-    /// What it is, in words.
+    /// Description in words.
     pub title: String,
     pub(super) parameters: Vec<Parameter>,
     pub(super) published: Vec<Parameter>,

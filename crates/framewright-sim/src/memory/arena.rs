@@ -36,7 +36,7 @@ pub enum Packing {
 /// A part of an arena.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// What lies there.
+    /// Name of the records there.
     pub name: String,
     /// Offset of its first byte in the arena.
     pub start: usize,

@@ -16,7 +16,7 @@ const SOME: usize = 256;
 /// Time after which the last store is visible and no line is in transit.
 const SETTLED: Ps = 10_000_000;
 
-/// What another CPU does with the lines before the chase.
+/// Access of another CPU to the lines before the chase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Before {
     Read,

@@ -13,13 +13,13 @@ use crate::model::Model;
 /// One row of a latency checker.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Name of the latency.
     pub what: String,
     /// The path of the published number in the machine's file.
     pub path: String,
-    /// What was published.
+    /// Published latency.
     pub published: f64,
-    /// What the simulated machine printed.
+    /// Latency on the simulated machine.
     pub simulated: f64,
     /// Unit of both: nanoseconds, or 10^9 bytes a second.
     pub unit: Unit,

@@ -59,7 +59,7 @@ pub struct Conditions {
     pub plant: Option<Plant>,
 }
 
-/// What each CPU does until the next point of rest.
+/// Operations of each CPU until the next point of rest.
 pub type Segment = Vec<Vec<Op>>;
 
 /// A machine, conditions and operations.
@@ -69,7 +69,7 @@ pub struct Case {
     pub conditions: Conditions,
     /// The allocator's machine.
     pub shape: Shape,
-    /// What is done, segment by segment.
+    /// Operations, segment by segment.
     pub segments: Vec<Segment>,
 }
 

@@ -10,7 +10,7 @@ use super::stress_settings::Settings;
 /// Points of rest in an episode.
 const RESTS: u64 = 4;
 
-/// What a stress test did that found no failure.
+/// Counts of a stress test without a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Fresh machines.

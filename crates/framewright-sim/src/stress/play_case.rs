@@ -14,7 +14,7 @@ use crate::memory::arena::Arena;
 use crate::model::Ps;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 
-/// What a case without a failure did.
+/// Counts of a case without a failure.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Played {
     pub(super) counts: Counts,

@@ -27,7 +27,7 @@ pub enum StressError {
 /// A failure and the case that shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StressFailure {
-    /// What is wrong.
+    /// The fault.
     pub wrong: Wrong,
     /// Points of rest that were passed before.
     pub rests: usize,

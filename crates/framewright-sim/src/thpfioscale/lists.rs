@@ -6,7 +6,7 @@
 
 use super::chain::{Chain, Linked, Links, NIL};
 
-/// What a frame is used for.
+/// Use of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Use {
     /// Unknown: it is free, in transit, or part of something that cannot move.

@@ -33,7 +33,7 @@ impl Config {
     }
 }
 
-/// What the machine does besides.
+/// Other load of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
     /// fio writes and reads files.

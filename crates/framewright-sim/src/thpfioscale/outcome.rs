@@ -49,7 +49,7 @@ impl Events {
     }
 }
 
-/// What one kind of reclaim did.
+/// Counts of one kind of reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Reclaim {
     /// Its calls.
@@ -149,9 +149,9 @@ pub struct FioOutcome {
     pub events: Events,
     /// Over time.
     pub samples: Vec<Sample>,
-    /// What background reclaim did.
+    /// Background reclaim.
     pub kswapd: Reclaim,
-    /// What requests reclaimed themselves.
+    /// Reclaim by the requests themselves.
     pub direct: Reclaim,
     /// Objects that shrinkers scanned.
     pub shrunk: u64,
@@ -159,7 +159,7 @@ pub struct FioOutcome {
     pub refaults: [u64; 2],
     /// Requests that failed and were made again.
     pub retries: u64,
-    /// What the allocator's slow paths counted.
+    /// Counts of the allocator's slow paths.
     pub counters: Counters,
     /// Moved pages, and what compaction did.
     pub moves: VmEvents,

@@ -11,7 +11,7 @@ pub(super) const JOBS: usize = 4;
 /// Frames of a huge page.
 pub(super) const HUGE: u64 = 512;
 
-/// What the CPUs of a phase tell each other.
+/// State that the CPUs of a phase share.
 #[derive(Default)]
 pub(super) struct Stage {
     /// CPUs that have not done their part.

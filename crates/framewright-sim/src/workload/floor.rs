@@ -18,7 +18,7 @@ pub(super) const BATCH: usize = 32;
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// What is done of the warm-up and the window, in virtual time or in rounds.
+    /// Progress of the warm-up and the window, in virtual time or in rounds.
     pub done: u64,
     /// All of it. A little more follows until all CPUs have ended.
     pub total: u64,

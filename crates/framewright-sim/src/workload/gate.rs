@@ -15,7 +15,7 @@ use crate::report::Figure;
 pub(crate) struct Barrier<'a> {
     count: &'a SimWord<u32>,
     times: &'a SimWord<u32>,
-    /// What the last CPU to come decided.
+    /// Decision of the last CPU to arrive.
     goes_on: Cell<bool>,
 }
 

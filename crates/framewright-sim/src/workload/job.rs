@@ -51,7 +51,7 @@ const ZONE_COUNTERS: &[&str] = &[
     "nr_zspages",
 ];
 
-/// What to run.
+/// A workload on a machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     /// The workload.
@@ -157,13 +157,13 @@ impl Job {
 /// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// Report of the run.
     pub report: Report,
     /// Each acquisition of a lock, if they were kept.
     pub spans: Vec<LockSpan>,
     /// Where all frames were after everything was freed.
     pub census: FrameCounts,
-    /// What the allocator's slow paths counted, the warm-up included.
+    /// Counts of the allocator's slow paths, the warm-up included.
     pub counters: Counters,
     /// Free blocks at the end, if they were asked for. `census` is from before the lists were drained.
     pub aftermath: Option<Aftermath>,

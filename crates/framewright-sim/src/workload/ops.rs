@@ -188,7 +188,7 @@ impl OpList {
     }
 }
 
-/// What is done with an operation.
+/// Treatment of an operation.
 enum Fate {
     Acts(Act),
     RunsOn(CpuId),

@@ -156,7 +156,7 @@ impl Play for Processes<'_> {
 
 /// Empties per-CPU lists and depots, because all calls so far went through those of one CPU.
 ///
-/// What did not merge when it was freed stays as it is.
+/// Blocks that did not merge when they were freed stay as they are.
 pub(super) fn settle(floor: &Floor<'_>) {
     (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
     zones(floor.pages.nodes()).for_each(|zone| _ = floor.pages.drain_depot(zone));

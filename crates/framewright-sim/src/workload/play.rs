@@ -12,7 +12,7 @@ use crate::report::{Figure, Report};
 use crate::settings::Configurable;
 use crate::stage::Descriptors;
 
-/// What a workload needs of the machine.
+/// Requirements of a workload for the machine.
 pub(crate) struct Needs {
     /// Most frames that each CPU holds.
     pub(crate) frames: u64,
@@ -62,9 +62,9 @@ pub(crate) struct Ground<'a> {
 pub(crate) trait WorkloadKind: Configurable {
     /// Name on the command line.
     const NAME: &'static str;
-    /// What it models, and its source.
+    /// The modelled workload, and its source.
     const SUMMARY: &'static str;
-    /// What one operation is.
+    /// Name of one operation.
     const UNIT: &'static str;
     /// Default mean time between two interrupts of a CPU; `None` for a workload without.
     const INTERRUPTS: Option<Ps> = None;

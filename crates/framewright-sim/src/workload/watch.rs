@@ -16,13 +16,13 @@ pub struct Moment<'m> {
     pub clock: Ps,
     /// The allocator, in the middle of what all CPUs do.
     pub pages: &'m Allocator<'m, Sim>,
-    /// What its slow paths have counted.
+    /// Counts of the allocator's slow paths.
     pub counters: Counters,
     /// Its locks and the workload's, by name.
     pub locks: Vec<LockCount>,
 }
 
-/// What was counted of a lock in the window so far.
+/// Counts of a lock in the window so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockCount {
     /// Name, as `zone lock, Node 0, zone Normal`.

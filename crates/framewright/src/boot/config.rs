@@ -47,7 +47,7 @@ impl Region {
     }
 }
 
-/// What the allocator manages.
+/// Memory and CPUs that the allocator manages.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'c> {
     /// The memory map: ascending, not overlapping.

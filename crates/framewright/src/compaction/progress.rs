@@ -1,6 +1,6 @@
 //! Result of a run of compaction, and the limit of its effort.
 
-/// What a run of compaction did.
+/// Result of a run of compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compacted {
     /// Ranges that are free now and were not.

@@ -118,9 +118,9 @@ pub struct Violation {
     pub invariant: &'static str,
     /// The frame where it is violated, if there is one.
     pub pfn: Option<Pfn>,
-    /// What was expected.
+    /// Expected value.
     pub expected: u64,
-    /// What was found.
+    /// Found value.
     pub found: u64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Round {
 }
 
 record! {
-    /// What the last refresh saw of one CPU's lists of a zone.
+    /// State of one CPU's lists of a zone at the last refresh.
     pub(crate) struct Expiry<M: Machine> {
         /// Traffic and refreshes left.
         ///

@@ -36,7 +36,7 @@ const GENTLE: u32 = 2;
 /// Least number of frames wanted from a zone at a time.
 const LEAST: u64 = 32;
 
-/// What a run of background reclaim did.
+/// Result of a run of background reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Balanced {
     /// Frames that were freed.

@@ -17,7 +17,7 @@ use crate::types::units::{CpuId, NodeId};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
-/// What a refresh did.
+/// Counts of a refresh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refreshed {
     /// Counters of zones and nodes that the CPU had changed and not reported.

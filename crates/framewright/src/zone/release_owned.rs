@@ -56,7 +56,7 @@ pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
     ReleasedOwned { frames: freed.plus(free_run(buddy, run)).frames, done: true }
 }
 
-/// What the release of runs freed.
+/// Frames that a release of runs freed.
 #[derive(Clone, Copy, Default)]
 struct FreedRun {
     blocks: BlockCount,

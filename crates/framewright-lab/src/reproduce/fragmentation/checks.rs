@@ -24,7 +24,7 @@ const KEPT: f64 = 98.0;
 const SCANNED: f64 = 1.5;
 /// The share of pages that readers get under ours, of those that they get under the first kernel, at least.
 const READ: f64 = 0.98;
-/// What configurations of one socket, and those in which a process asks for huge pages, have in their names.
+/// Parts of names: of configurations of one socket, and of those in which a process asks for huge pages.
 const ONE_SOCKET: &str = "skylake";
 const ASKED: &str = "madvise";
 
@@ -66,7 +66,7 @@ pub(super) struct Rounds {
 /// Whether something holds in a configuration, and its numbers; none if that was not run.
 type Seen = Option<(bool, String)>;
 
-/// What is judged: rows, and the tables that they are of.
+/// Rows to judge, and their tables.
 struct Bench<'a> {
     rows: &'a [ThpComparison],
     published: &'a FragmentationTables,

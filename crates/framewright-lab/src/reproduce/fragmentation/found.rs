@@ -27,7 +27,7 @@ const POINTS: f64 = 10.0;
 /// Points of a curve over time, about.
 const CURVE: u64 = 20;
 
-/// What came of it, from what was published and what was run. `command` says how it is made again.
+/// Compares the runs with the published tables. `command` makes the same again.
 pub fn found(plan: &FragmentationPlan<'_>, runs: &CaseRuns, command: &str) -> Reproduction {
     let (published, [first, second]) = (plan.published, plan.machines);
     let mut found =
@@ -85,7 +85,7 @@ struct Config {
     log: u32,
     /// How far postings of one kernel are apart, in points of huge pages; none if it was not published.
     noise_points: Option<f64>,
-    /// What was published of another kernel; none if nothing was.
+    /// Published results of another kernel, if there are any.
     before: Option<Before>,
 }
 
@@ -185,7 +185,7 @@ fn events(configs: &[Config], rows: &[ThpComparison], found: &mut Reproduction) 
     ));
 }
 
-/// What a kernel costs.
+/// Shows the cost of each kernel.
 fn costs(configs: &[Config], rows: &[ThpComparison], found: &mut Reproduction) {
     let show = &mut found.show;
     show.at(Place::Details);
@@ -261,13 +261,16 @@ fn by_round(all: &[Rounds], pictured: &str, found: &mut Reproduction) {
     found.show.grid(&table);
 }
 
+/// Computes a curve's points from a kernel and its outcome.
+type PointsOf<'p> = &'p dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>;
+
 /// Pictures of memory, and curves over time and by round, of one run of each kernel.
 fn pictures(runs: &CaseRuns, rounds: &[Rounds], pictured: &str, found: &mut Reproduction) {
     let one = |kernel: &'static str| Some((kernel, *runs.of(Purpose::Table, pictured, kernel).first()?));
     let all: Vec<(&str, &Outcome)> = all_kernels().filter_map(one).collect();
     let end = all.iter().filter_map(|(_, outcome)| outcome.samples.last()).map(|sample| sample.ms).max().unwrap_or(0);
     let step = (end / CURVE).next_multiple_of(100).max(100);
-    let series = |points: &dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>| -> Vec<Series> {
+    let series = |points: PointsOf<'_>| -> Vec<Series> {
         all.iter().map(|(name, outcome)| Series { name: (*name).to_owned(), points: points(name, outcome) }).collect()
     };
     let events = series(&|_, outcome| curve(&outcome.samples, step));
@@ -365,7 +368,7 @@ fn described(config: &Config) -> String {
     )
 }
 
-/// What was published of another kernel: events of the first, what patches changed, and huge pages of all.
+/// Writes another kernel's published results: its events, the changes by patches, and all huge pages.
 fn before(config: &Config) -> Option<String> {
     let Before { name, rows, .. } = config.before.as_ref()?;
     let (first, patched) = rows.split_first()?;
@@ -375,7 +378,7 @@ fn before(config: &Config) -> Option<String> {
     Some(format!("{name}: events {},{}; huge {} %", grouped(first.events), changes.join(","), huge.join(", ")))
 }
 
-/// What a row costs, in the order of the columns.
+/// Returns the costs of a row, in the order of the columns.
 fn costs_of(row: &ThpComparison) -> Vec<GridCell> {
     let (theirs, simulated) = (row.published.as_ref(), &row.simulated);
     let us = |time: Option<f64>| time.filter(|time| *time != 0.0).map_or("-".to_owned(), |time| grouped(time.round()));

@@ -26,7 +26,7 @@ const LOOKS: [usize; 4] = [1, 0, 2, 6];
 #[derive(Serialize)]
 pub(super) struct Picture {
     title: String,
-    /// What the dots are, in words.
+    /// Meaning of the dots.
     mixed: String,
     /// How many there are of what, in words.
     description: String,

@@ -31,7 +31,7 @@ pub const ABLATION: [(&str, &str); 10] = [
     (OURS, "ours: both, and our lists"),
 ];
 
-/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each
+/// Rows that were known when the workload's assumptions were chosen: a configuration and a kernel each
 /// (`docs/lab/fragmentation.md`).
 pub const RESTATED: [(&str, &str); 1] =
     [("the kernel around the allocator", "skylake-default vanilla-4.20, skylake-madvise vanilla-4.20")];
@@ -54,7 +54,7 @@ pub struct Setting {
     pub machine: usize,
     /// How huge pages are asked for.
     pub asks: Config,
-    /// What the machine does besides.
+    /// Other load of the machine.
     pub load: Load,
     /// It stands beside the machine that was emulated, not beside a published one.
     pub emulated: bool,
@@ -92,7 +92,7 @@ pub struct FragmentationLengths {
 }
 
 impl FragmentationLengths {
-    /// What a result that is to be quoted takes.
+    /// Lengths of a run whose result may be quoted.
     pub const FULL: Self = Self { mib: 1024, settings: SETTINGS.len(), seeds: 10, few: 3, rounds: 15 };
     /// A first look.
     pub const QUICK: Self = Self { mib: 1024, settings: 1, seeds: 1, few: 0, rounds: 0 };
@@ -103,7 +103,7 @@ impl FragmentationLengths {
     }
 }
 
-/// What is to be run.
+/// Plan of the experiment's runs.
 #[derive(Clone, Debug)]
 pub struct FragmentationPlan<'a> {
     /// [`MACHINES`].
@@ -116,21 +116,21 @@ pub struct FragmentationPlan<'a> {
     pub lengths: FragmentationLengths,
 }
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// The tables.
     Table,
-    /// What each mechanism does alone.
+    /// The effect of each mechanism alone.
     Ablation,
-    /// What becomes of huge pages.
+    /// The fate of huge pages over many rounds.
     Rounds,
 }
 
 /// One run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// What it is for.
+    /// Purpose of the run.
     pub part: Purpose,
     /// Which configuration.
     pub setting: Setting,
@@ -140,7 +140,7 @@ pub struct Case {
     pub seed: u64,
 }
 
-/// What came of all runs.
+/// Outcomes of all runs.
 #[derive(Clone, Debug)]
 pub struct CaseRuns(pub Vec<(Case, Outcome)>);
 
@@ -199,7 +199,7 @@ impl FragmentationPlan<'_> {
         cases
     }
 
-    /// What is run with so much memory on a machine.
+    /// Returns the workload with a setting's memory.
     pub fn options(&self, setting: &Setting) -> Thpfioscale {
         if setting.emulated {
             return as_emulated(setting.asks);
@@ -213,7 +213,7 @@ impl FragmentationPlan<'_> {
         }
     }
 
-    /// What a run is asked for.
+    /// Returns the options of a run.
     fn options_of(&self, case: &Case) -> Thpfioscale {
         let rounds = if case.part == Purpose::Rounds { self.lengths.rounds } else { 1 };
         Thpfioscale { rounds, seed: case.seed, ..self.options(&case.setting) }
@@ -239,7 +239,7 @@ impl FragmentationPlan<'_> {
 }
 
 impl Setting {
-    /// What it is, in words, if it was not published.
+    /// Returns the description of a setting that was not published.
     pub fn title(&self) -> &'static str {
         match self.load {
             _ if self.emulated => EMULATED,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::reproduce::estimate::Estimate;
 use crate::reproduce::published::{Published, is_amount, names_differ, read};
 
-/// What a real kernel did in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
+/// Results of a real kernel in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
 const REAL_FILE: &str = include_str!("../../../../../data/published/linux-6.1-thpfioscale-1g.json");
 /// That machine, in words.
 pub const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024 MiB, three boots";
@@ -19,15 +19,15 @@ pub const REAL: &str = "linux-6.1";
 /// presets.
 pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
 
-/// What was published.
+/// The published tables of the series.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct FragmentationTables {
-    /// What it is.
+    /// Title of the publication.
     pub title: String,
     /// Where it is from.
     pub source: String,
-    /// What was measured.
+    /// Workload of the measurement.
     pub workload: String,
     /// Machines, each in two ways.
     #[serde(rename = "config")]
@@ -39,7 +39,7 @@ pub struct FragmentationTables {
     pub earlier: Vec<Earlier>,
     /// Rows of the first version, which was measured on another kernel: nothing is checked against it.
     pub before: Before,
-    /// What a real kernel did, of which no table was published.
+    /// Results of a real kernel, for which no table was published.
     #[serde(skip)]
     pub emulated: Vec<ThpRow>,
 }
@@ -48,7 +48,7 @@ pub struct FragmentationTables {
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedConfig {
-    /// What rows call it.
+    /// Name in the rows.
     pub name: String,
     /// The machine in words.
     pub title: String,
@@ -174,14 +174,15 @@ impl FragmentationTables {
         self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
     }
 
-    /// What another kernel did in a configuration, in the order of [`KERNELS`].
+    /// Returns the results of another kernel in a configuration, in the order of [`KERNELS`].
     pub fn before(&self, config: &str) -> Before {
         let row = |kernel: &str| self.before.rows.iter().find(|row| row.config == config && row.kernel == kernel);
         Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
     }
 
-    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that
-    /// is known of how much chance is in one.
+    /// Returns the largest difference of two postings of one kernel, in points of faults that got a huge page.
+    ///
+    /// Nothing else is known of the chance in one posting.
     pub fn noise(&self, config: &str) -> f64 {
         let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
             Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())

@@ -37,7 +37,7 @@ const LITTLE: f64 = 2.0;
 
 /// Batches whose saving is shown first: of an allocation and its free.
 const FIRST: [u32; 2] = [1, 64];
-/// What the modes are.
+/// Descriptions of the modes.
 const WORDS: [&str; 4] = [
     "Linux until 2022: interrupts are held off while a CPU is at its lists",
     "the change of 2017: preemption is held off, and whoever comes in an interrupt goes to the zone",
@@ -45,7 +45,7 @@ const WORDS: [&str; 4] = [
     "ours: an interrupt has lists of its own",
 ];
 
-/// What came of it, from what was published, what was run and what was measured here. `command` says how it is made
+/// Compares runs and native measurements with the published tables. `command` makes the same
 /// again.
 ///
 /// # Errors

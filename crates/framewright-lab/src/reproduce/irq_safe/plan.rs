@@ -87,7 +87,7 @@ pub struct IrqSafeLengths {
 const MILLISECOND: Ps = 1_000_000_000;
 
 impl IrqSafeLengths {
-    /// What a result that is to be quoted takes.
+    /// Lengths of a run whose result may be quoted.
     pub const FULL: Self =
         Self { pages: 100_000, packets: 20 * MILLISECOND, aim9: 20 * MILLISECOND, rounds: 15, varied: true };
     /// A first look.
@@ -97,10 +97,10 @@ impl IrqSafeLengths {
     pub(super) const VARIED: [Ps; 2] = [3 * MILLISECOND, 10 * MILLISECOND];
 }
 
-/// What is to be run.
+/// Plan of the experiment's runs.
 #[derive(Clone, Debug)]
 pub struct IrqSafePlan<'a> {
-    /// What stands in for the machine of the batches and of aim9, which is not named, and for that of the packets.
+    /// Machine of the batches, of aim9 and of the packets. The publication does not name them.
     pub machine: &'a Spec,
     /// The machine of the pair.
     pub desktop: &'a Spec,
@@ -112,7 +112,7 @@ pub struct IrqSafePlan<'a> {
     pub lengths: IrqSafeLengths,
 }
 
-/// What was measured on the machine that this runs on.
+/// Measurements on this machine.
 #[derive(Clone, PartialEq, Default, Serialize, Debug)]
 pub struct Native {
     /// Parts.
@@ -224,7 +224,7 @@ impl plan::Plan for IrqSafePlan<'_> {
     }
 }
 
-/// What the second loses against the first, as a change in percent.
+/// Returns the second run's loss against the first, as a change in percent.
 pub fn lost(first: &Report, second: &Report) -> f64 {
     change_percent(first.per_second, second.per_second)
 }

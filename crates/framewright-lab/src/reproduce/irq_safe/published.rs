@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::reproduce::published::{Published, is_amount, names_differ};
 use framewright_table::figures::change_percent;
 
-/// What was published.
+/// The published tables of the series.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct IrqSafeTables {
-    /// What it is.
+    /// Title.
     pub title: String,
     /// Where it is from.
     pub source: String,
@@ -37,7 +37,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// What the change saves.
+    /// Returns the cycles that the change saves.
     pub fn saving(self) -> f64 {
         self.vanilla - self.irqsafe
     }
@@ -54,7 +54,7 @@ impl Both {
     }
 }
 
-/// What is done to a batch.
+/// Operation on a batch of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -77,7 +77,7 @@ impl Operation {
         format!("{name} {batch}")
     }
 
-    /// What it takes, of what an allocation and a free take.
+    /// Returns this operation's part of the cost of an allocation and a free.
     pub fn of(self, [alloc, free]: [f64; 2]) -> f64 {
         match self {
             Operation::Alloc => alloc,
@@ -91,7 +91,7 @@ impl Operation {
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRow {
-    /// What is done.
+    /// Operation of the row.
     pub operation: Operation,
     /// Pages, as the program calls it.
     pub batch: u32,
@@ -112,7 +112,7 @@ impl BatchRow {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Primitive {
-    /// What it is.
+    /// Title.
     pub name: String,
     /// Cycles of one.
     pub cycles: f64,
@@ -128,7 +128,7 @@ pub struct Aim9 {
     pub test: Test,
     /// Which.
     pub statistic: Statistic,
-    /// What it is.
+    /// Title.
     #[serde(flatten)]
     pub value: Both,
 }
@@ -161,7 +161,7 @@ impl Test {
     }
 }
 
-/// What is said of the rates of several iterations.
+/// Statistic of the rates of several iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {

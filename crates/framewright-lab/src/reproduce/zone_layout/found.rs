@@ -32,7 +32,7 @@ const FIELDS: (usize, f64) = (4, 0.5);
 /// Columns of a row's name, and of a lock's.
 const NAMES: (usize, usize) = (54, 26);
 
-/// What came of it, from what was published and what was run. `command` says how it is made again.
+/// Compares the runs with the published table. `command` makes the same again.
 pub fn found(plan: &ZoneLayoutPlan<'_>, runs: &Runs, command: &str) -> Reproduction {
     let published = plan.published;
     let mut found = Reproduction::new(
@@ -130,8 +130,8 @@ fn table(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [C
     ]
 }
 
-/// What an assumption about tasks' memory leads to: the change of jobs from the lock behind the lists to the one beside
-/// them.
+/// Shows the effect of assumptions about tasks' memory: the change of jobs from the lock behind the lists to that
+/// beside them.
 fn memory(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> Vec<Object> {
     let caption = "How it was is not known; the table is made with the last";
     let heads = "Memory|Change of jobs, %|Computing behind the lists, % of CPU time|beside, %";
@@ -253,7 +253,7 @@ fn find(variants: &[Variant], lock: ZoneLock, place: LockPlace) -> Option<&Varia
     variants.iter().find(|variant| variant.name == variant_name(lock.name(), place.name()))
 }
 
-/// What the place beside the lists gains against the one behind, with a lock.
+/// Gain of the place beside the lists over that behind them, for one kind of lock.
 struct Crossing {
     lock: &'static str,
     /// In percent of processes, by number of CPUs.

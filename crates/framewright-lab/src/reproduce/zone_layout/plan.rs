@@ -26,14 +26,14 @@ pub(super) const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 pub(super) const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
 /// How many times longer runs on few CPUs are at most.
 pub(super) const LONGER: f64 = 20.0;
-/// What a pass of a run is.
+/// Unit of a run's passes.
 pub(super) const PASS: &str = "processes of each CPU";
 /// The row by which the machine's numbers are chosen: the change of jobs from beside to behind.
 pub(super) const REACH: &str = "beside -> separate";
 /// The set of runs with other memory of the tasks.
 pub const MEMORY_SET: &str = "memory";
 
-/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the
+/// Assumptions about tasks' memory: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the
 /// processes that end on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
 pub const MEMORY: [(&str, u32, u32); 4] = [
     ("of the CPU's node, freed there", 0, 0),
@@ -50,7 +50,7 @@ pub struct ZoneLayoutTable {
     pub(super) source: String,
     #[serde(rename = "workload")]
     _workload: String,
-    /// What was measured, each before and after a change of the lock's place.
+    /// Measured quantities, each before and after a change of the lock's place.
     #[serde(rename = "row")]
     pub rows: Vec<LayoutRow>,
 }
@@ -77,7 +77,7 @@ pub struct BeforeAfter {
     pub change_percent: f64,
 }
 
-/// What was measured.
+/// Measured quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -164,8 +164,10 @@ pub struct ZoneLayoutLengths {
 }
 
 impl ZoneLayoutLengths {
-    /// What a result that is to be quoted takes. Until the waiters have gathered at one zone some twenty processes of
-    /// each CPU end; over as many more the change comes out within a point and a half, by three seeds.
+    /// Lengths of a run whose result may be quoted.
+    ///
+    /// Some twenty processes of each CPU end before the waiters have gathered at one zone. Over twenty more, three
+    /// seeds agree on the change within a point and a half.
     pub const FULL: Self = Self {
         table: passes(24.0, 48.0),
         varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 72.0) }),
@@ -174,14 +176,14 @@ impl ZoneLayoutLengths {
     pub const QUICK: Self = Self { table: passes(5.0, 5.0), varied: None };
 }
 
-/// What is to be run.
+/// Plan of the experiment's runs.
 #[derive(Clone, Debug)]
 pub struct ZoneLayoutPlan<'a> {
     /// The machine.
     pub machine: &'a Spec,
     /// The table.
     pub published: &'a ZoneLayoutTable,
-    /// What the machine's CPUs do.
+    /// Workload of the machine's CPUs.
     pub workload: Aim7,
     /// Numbers of CPUs for curves; the last is the table's.
     pub cpus: Vec<usize>,

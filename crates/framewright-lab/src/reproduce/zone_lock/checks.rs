@@ -15,7 +15,7 @@ const FITTED: usize = 2;
 const TIDY: [&str; 2] = ["patch7", "patch9"];
 const UNTIDY: [&str; 2] = ["patch8", "no_merge"];
 const TIDIER: f64 = 2.0;
-/// What our kernel has to reach: this share of the throughput of the kernel that sees no lock, in percent.
+/// Least throughput of our kernel, in percent of that of the kernel that waits for no lock.
 const CEILING: (&str, f64) = ("no_merge+cluster_alloc", 99.0);
 /// Percent of CPU time that may be spent waiting for the zone lock; the published one of the same kernel.
 const WAITING: f64 = 0.73;
@@ -101,7 +101,7 @@ fn fragmentation(rows: &[KernelComparison<'_>]) -> Check {
     Check::seen(name, most * TIDIER <= least, detail)
 }
 
-/// What our kernel has to reach.
+/// Checks that our kernel must pass.
 fn of_ours(rows: &[KernelComparison<'_>]) -> Vec<Check> {
     let names = [
         format!("{OURS}: {} % of {} or more", CEILING.1, CEILING.0),

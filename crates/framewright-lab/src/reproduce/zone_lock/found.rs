@@ -11,7 +11,7 @@ use crate::reproduce::variation::in_words;
 use crate::reproduce::why::WHY;
 use framewright_table::figures::{grouped, percent};
 
-/// What came of it, from what was published and what was run. `command` says how it is made again.
+/// Compares the runs with the published table. `command` makes the same again.
 pub fn found(plan: &ZoneLockPlan<'_>, runs: &Runs, command: &str) -> Reproduction {
     let (published, scale) = (plan.published, &plan.scale);
     let mut found = Reproduction::new(

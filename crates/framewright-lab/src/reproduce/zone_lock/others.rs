@@ -73,7 +73,7 @@ pub(super) fn with_lru(plan: &ZoneLockPlan<'_>, runs: &Runs, found: &mut Reprodu
     found.json.put("with_lru", json);
 }
 
-/// What both halves of the processes did: pages of 4 KiB a second, and in percent of the first kernel's; none if that
+/// Throughput of both halves of the processes: pages of 4 KiB a second, and percent of the first kernel's; none if that
 /// has not been run.
 #[derive(Clone, Copy, Serialize)]
 struct Parts {

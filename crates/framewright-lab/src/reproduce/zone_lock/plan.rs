@@ -139,7 +139,7 @@ pub struct ZoneLockLengths {
 pub(super) const STEADY: f64 = 10.0;
 
 impl ZoneLockLengths {
-    /// What a result that is to be quoted takes.
+    /// Lengths of a run whose result may be quoted.
     pub const FULL: Self = Self {
         table: passes(2.0, 1.0),
         mix: passes(3.0, STEADY),
@@ -150,7 +150,7 @@ impl ZoneLockLengths {
     pub const QUICK: Self = Self { table: passes(0.4, 0.2), mix: passes(1.0, 1.0), freed_at_once: 512, varied: None };
 }
 
-/// What is to be run.
+/// Plan of the experiment's runs.
 #[derive(Clone, Debug)]
 pub struct ZoneLockPlan<'a> {
     /// The machine.
@@ -205,7 +205,7 @@ impl Other {
         }
     }
 
-    /// What it is, in a few words.
+    /// Returns a short description.
     pub fn title(self) -> &'static str {
         match self {
             Other::Mix => "small and huge pages",
@@ -216,7 +216,7 @@ impl Other {
     }
 }
 
-/// What the CPUs of a run do.
+/// Load of a run's CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
     /// Page faults.
@@ -260,7 +260,7 @@ impl ZoneLockPlan<'_> {
         format!("{kernel} on {cpus} CPUs{load}")
     }
 
-    /// What came of a kernel's run on all CPUs; none if it was not run.
+    /// Returns the outcome of a kernel's run on all CPUs, if it was run.
     pub fn outcome<'r>(&self, runs: &'r Runs, kernel: &str, load: Load) -> Option<&'r Outcome> {
         let set = match load {
             Load::Faults => TABLE,

@@ -14,7 +14,7 @@ pub const ORDERS: usize = 11;
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneLockTable {
-    /// What it is.
+    /// Title.
     pub title: String,
     /// Where it was published.
     pub source: String,

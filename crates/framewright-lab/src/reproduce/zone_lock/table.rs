@@ -42,7 +42,7 @@ pub(super) struct KernelComparison<'a> {
     pub(super) ours: Option<Ours<'a>>,
 }
 
-/// What was measured of a kernel, by them or by us.
+/// Figures of a kernel, published or ours.
 #[derive(Clone, Copy)]
 pub(super) struct KernelFigures {
     /// Faults per second.
