@@ -50,8 +50,18 @@ fn ownership_holds() {
 }
 
 #[test]
-fn statistics_hold() {
+fn statistics_of_zones_hold() {
     hold(models::stat::MODELS);
+}
+
+#[test]
+fn statistics_of_nodes_hold() {
+    hold(models::stat::NODES);
+}
+
+#[test]
+fn statistics_of_idle_lists_hold() {
+    hold(models::stat::IDLE);
 }
 
 #[test]

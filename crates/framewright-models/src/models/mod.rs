@@ -49,6 +49,8 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         cluster::MODELS,
         owned::MODELS,
         stat::MODELS,
+        stat::NODES,
+        stat::IDLE,
     ]
     .into_iter()
     .flatten()

@@ -23,14 +23,22 @@ const COUNTING: Mechanisms = Mechanisms {
     ..PLAIN
 };
 
-/// Models of statistics.
+/// Models of the statistics of zones.
 pub const MODELS: &[Model] = &[
     model("stat_fold", counting, cpus!(0 [alloc_and_free(0)], 1 fold_0)).bound(3),
     model("stat_offline", counting, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(3),
     model("stat_events", events, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(3),
+];
+
+/// Models of the statistics of nodes.
+pub const NODES: &[Model] = &[
     model("stat_node", node, cpus!(0 [count(&[3, 3])], 1 fold_0)).check(nothing_is_lost).bound(3),
     model("stat_node_both", node, cpus!(0[count(&[5, 1])], 1[count(&[7, -1])])).check(nothing_is_lost).bound(3),
     model("stat_node_offline", node, cpus!(0[count(&[-2, 4])], 1[offline_cpu(0)])).check(nothing_is_lost).bound(3),
+];
+
+/// Models of lists that a refresh finds idle.
+pub const IDLE: &[Model] = &[
     model("stat_idle", idle, cpus!(0 [alloc_and_free(0)], 1 fold_0)).bound(3),
     model("stat_idle_both", idle, cpus!(0 fold_0, 1 fold_0)).check(one_drained).bound(3),
 ];
