@@ -50,7 +50,7 @@ pub enum CompareError {
         row: String,
         /// How many there are of it in the base and in the other column.
         runs: String,
-        /// Whose files.
+        /// Kind of the files.
         kind: Kind,
     },
     /// No column can be held against the base.
@@ -63,7 +63,7 @@ pub enum CompareError {
 pub struct Comparison {
     /// Version of this form.
     pub schema: &'static str,
-    /// Whose files.
+    /// Kind of the files.
     pub kind: Kind,
     /// The kind of a column.
     pub by: By,

@@ -185,7 +185,7 @@ pub fn documents(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
     Ok(all)
 }
 
-/// Whose document it is, or what it is instead.
+/// Returns which command wrote a document, or what else the document is.
 fn kind(text: &str) -> Result<Kind, String> {
     let Ok(probe) = serde_json::from_str::<Probe>(text) else {
         return Err("is JSON, but no object with a schema".to_owned());

@@ -46,7 +46,7 @@ pub struct Ask<'a> {
 
 /// Results of an experiment.
 pub struct Made {
-    /// Which.
+    /// The experiment.
     pub experiment: Experiment,
     /// For a terminal of 100 columns.
     pub text: String,

@@ -188,7 +188,7 @@ impl Instance {
     /// The buffers' numbers of CPUs, with their folders.
     ///
     /// # Errors
-    /// They cannot be listed.
+    /// The CPUs' files cannot be listed.
     pub fn cpus(&self) -> Result<Vec<(u16, PathBuf)>, RecordError> {
         let folder = self.path.join("per_cpu");
         let entries = fs::read_dir(&folder).map_err(|error| RecordError::at("list", &folder, error))?;

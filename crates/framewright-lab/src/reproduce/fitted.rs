@@ -58,7 +58,7 @@ pub fn at_most(most: usize, name: &str, fitted: &[Fitted]) -> Check {
     Check::seen(name, holds, detail)
 }
 
-/// They in words.
+/// Writes the fitted numbers in words.
 pub fn list(fitted: &[Fitted]) -> String {
     fitted.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

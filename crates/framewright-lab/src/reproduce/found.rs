@@ -56,7 +56,7 @@ pub(super) struct Head {
     command: String,
     /// Title of the published table.
     title: String,
-    /// Where.
+    /// Place of its publication.
     source: String,
     /// The machine.
     pub(super) model: String,

@@ -39,9 +39,9 @@ pub struct HeadlineRow {
     pub name: String,
     /// Its unit; `%` is a change.
     pub unit: &'static str,
-    /// Theirs; none of what nobody published.
+    /// Published figure, if there is one.
     pub published: Option<f64>,
-    /// Ours.
+    /// Figure of our run.
     pub ours: f64,
     /// Where ours may lie; none if that was not recorded.
     pub band: Option<Band>,
@@ -65,7 +65,7 @@ pub enum Verdict {
     Differs,
     /// Our own mechanisms: there is nothing to hold it against but what it was.
     Default,
-    /// Ours is not where it was when bands were recorded.
+    /// Our figure is outside the recorded band.
     LeftBand,
 }
 
@@ -95,7 +95,7 @@ impl Verdict {
 }
 
 impl HeadlineRow {
-    /// Theirs and ours, whether it is fitted, and whether ours is near enough.
+    /// Returns a row of a published figure and ours, whether it is fitted, and whether ours is near enough.
     pub fn new(name: &str, unit: &'static str, [published, ours]: [f64; 2], fitted: bool, near: bool) -> Self {
         let verdict = match (fitted, near) {
             (true, _) => Verdict::Fitted,

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Shares of CPU time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct CpuTime {
-    /// Whose time.
+    /// All CPUs, or single ones.
     pub columns: Vec<TimeColumn>,
     /// The uses of time; only those with any.
     pub rows: Vec<TimeRow>,

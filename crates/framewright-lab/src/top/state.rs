@@ -21,7 +21,7 @@ pub struct About {
     pub cpus: usize,
     /// Mechanisms of the allocator, or what is known instead.
     pub mechanisms: String,
-    /// Whose seconds the samples' times are.
+    /// Base of the samples' times.
     pub clock: TimeBase,
 }
 

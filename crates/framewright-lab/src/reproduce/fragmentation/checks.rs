@@ -36,9 +36,9 @@ pub(super) struct ThpComparison {
     pub(super) kernel: &'static str,
     /// Whether something was chosen knowing this row.
     pub(super) fitted: bool,
-    /// Theirs; none of what was not published.
+    /// Published results, if there are any.
     pub(super) published: Option<Theirs>,
-    /// Ours.
+    /// Results of our runs.
     pub(super) simulated: Measured,
     /// Changes of the number of events against the first kernel, in percent.
     pub(super) change_percent: EventChange,
@@ -50,7 +50,7 @@ pub(super) struct ThpComparison {
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub(super) struct EventChange {
     pub(super) published: Option<f64>,
-    /// Ours, of means.
+    /// Change in our runs, of means.
     pub(super) simulated: Option<f64>,
 }
 
@@ -210,7 +210,7 @@ impl Bench<'_> {
         Some((wrong.is_empty(), detail))
     }
 
-    /// Ours of the first kernel's.
+    /// Returns our own kernel's value as a ratio to the first kernel's.
     fn ratio(&self, config: &str, value: fn(&ThpComparison) -> f64) -> Option<f64> {
         Some(value(self.row(config, OURS)?) / value(self.row(config, KERNELS[0])?))
     }

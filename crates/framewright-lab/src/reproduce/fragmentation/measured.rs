@@ -23,7 +23,7 @@ pub struct Measured {
     pub seeds: usize,
     /// Requests served from a block of another mobility smaller than a pageblock.
     pub events: Estimate,
-    /// They by what was asked for.
+    /// Counts of these events by the type of the request.
     pub events_by_type: ByType<Estimate>,
     /// Faults that got a huge page, in percent.
     pub huge_percent: Estimate,
@@ -120,7 +120,7 @@ pub fn why(outcomes: &[&Outcome]) -> String {
     parts.join("; ")
 }
 
-/// Whose blocks were taken most, and how small they were.
+/// Writes which type took most blocks from which, and how many blocks were small.
 fn mixers(outcomes: &[&Outcome]) -> String {
     let mut from = [[0; TYPES.len()]; TYPES.len()];
     let mut small = 0;

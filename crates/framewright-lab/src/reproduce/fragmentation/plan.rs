@@ -48,7 +48,7 @@ pub struct Machine {
 /// A configuration of ours: a published one by its name, or one that was not published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Which.
+    /// Name of the setting.
     pub name: &'static str,
     /// Which machine.
     pub machine: usize,

@@ -68,7 +68,7 @@ pub struct ThpRow {
     pub kernel: String,
     /// Requests served from a block of another mobility smaller than a pageblock.
     pub events: f64,
-    /// They by what was asked for, where that was published.
+    /// Counts of these events by the type of the request, where that was published.
     pub events_by_type: Option<ByType<f64>>,
     /// Faults that got a huge page, in percent.
     pub huge_percent: f64,

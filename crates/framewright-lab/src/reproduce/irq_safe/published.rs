@@ -60,7 +60,7 @@ impl Both {
 pub enum Operation {
     /// Its pages are allocated.
     Alloc,
-    /// They are freed.
+    /// Its pages are freed.
     Free,
     /// Both.
     Total,
@@ -126,7 +126,7 @@ pub struct Primitive {
 pub struct Aim9 {
     /// `page_test` or `brk_test`.
     pub test: Test,
-    /// Which.
+    /// Statistic of the row.
     pub statistic: Statistic,
     /// Title.
     #[serde(flatten)]
@@ -139,7 +139,7 @@ pub struct Aim9 {
 pub enum Test {
     /// Pages are written to.
     PageTest,
-    /// They are not.
+    /// Pages are not written to.
     BrkTest,
 }
 
@@ -214,7 +214,7 @@ impl Statistic {
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Softirq {
-    /// Which.
+    /// Name of the kernel.
     pub kernel: String,
     /// How it protects the lists.
     pub mode: String,

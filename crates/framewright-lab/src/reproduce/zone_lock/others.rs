@@ -84,7 +84,7 @@ struct Parts {
     geometric_mean_percent: Option<f64>,
 }
 
-/// Ours.
+/// Results of our run of one kernel.
 #[derive(Serialize)]
 struct OurMix {
     #[serde(flatten)]

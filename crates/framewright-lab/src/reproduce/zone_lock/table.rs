@@ -36,7 +36,7 @@ pub(super) struct KernelComparison<'a> {
     fitted: bool,
     /// None if nothing was published.
     pub(super) theirs: Option<KernelFigures>,
-    /// Theirs of what was left, where that was published.
+    /// Published free blocks by order at the end, if there are any.
     pub(super) blocks: Option<[u64; ORDERS]>,
     /// None if there is no such preset.
     pub(super) ours: Option<Ours<'a>>,
@@ -54,7 +54,7 @@ pub(super) struct KernelFigures {
     pub(super) smp_list_add_percent: Option<f64>,
 }
 
-/// Ours.
+/// Results of one kernel's run.
 pub(super) struct Ours<'a> {
     pub(super) figures: KernelFigures,
     mechanisms: String,
@@ -135,7 +135,7 @@ impl KernelComparison<'_> {
     }
 }
 
-/// Ours of a kernel; none if there is no such preset.
+/// Returns our results of a kernel, if there is such a preset.
 pub(super) fn find<'r>(rows: &'r [KernelComparison<'r>], name: &str) -> Option<&'r Ours<'r>> {
     rows.iter().find(|row| row.name == name)?.ours.as_ref()
 }
