@@ -140,38 +140,6 @@ pub trait Plan {
         Ok(Runs { variations, ..self.found(&sets, named) })
     }
 
-    /// Varies the machine's numbers in two rounds, in the second those that matter. `progress` is told the weight of
-    /// what has been done.
-    ///
-    /// # Errors
-    /// As [`Plan::run`].
-    fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
-        let machine = self.machine();
-        let mut before = 0;
-        let mut sample = |changes: &[Change<'_>], round: Round| {
-            let tables =
-                changes.iter().map(|&change| self.varied(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
-            let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
-            let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
-            let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
-            before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
-            let of = |table: &Vec<Run<'_>>| self.figures(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
-            anyhow::Ok(tables.iter().map(of).collect::<Vec<Figures>>())
-        };
-        let parameters = parameters(machine);
-        let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
-        let samples = sample(&[None].into_iter().chain(larger).collect::<Vec<_>>(), Round::Screen)?;
-        let reach = |(path, sample): (&&str, &Figures)| Reach {
-            parameter: (*path).to_owned(),
-            points: self.reach(&samples[0], sample),
-        };
-        let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), Self::CHOSEN);
-        let both =
-            varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
-        let mut samples = sample(&[None].into_iter().chain(both).collect::<Vec<_>>(), Round::Band)?;
-        Ok(Variations { base: samples.remove(0), samples, varied })
-    }
-
     /// Sorts the outcomes of the sets' runs, which come in their order.
     fn found(&self, sets: &[Set<'_>], outcomes: impl IntoIterator<Item = (String, Outcome)>) -> Runs {
         let mut outcomes = outcomes.into_iter();
