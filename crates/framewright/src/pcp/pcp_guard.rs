@@ -96,7 +96,7 @@ pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
     pub(crate) zone: &'g Zone<M>,
     pub(crate) pcps: &'g Pcps<'a, M>,
     /// The CPU whose lists these are, if a claimer holds them.
-    pub(crate) claimed: Option<CpuId>,
+    claimed: Option<CpuId>,
 }
 
 impl<M: Machine> Drop for PcpGuard<'_, '_, M> {

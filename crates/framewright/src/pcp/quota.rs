@@ -123,9 +123,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             }
             gained = gained.saturating_add(self.frames_of(other, ring.entitled().saturating_sub(ring.total())));
             ring.set_quota(0);
-            if self.claimed.is_none() && self.pcp.rules.has_fast_path {
-                ring.open();
-            }
+            self.settle(other, ring, 0);
         }
         gained
     }

@@ -14,7 +14,7 @@ use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::stat::zone_stat::Background;
-use crate::types::counts::PageblockCount;
+use crate::types::counts::{FrameCount, PageblockCount};
 use crate::types::error::Why;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
@@ -155,12 +155,7 @@ impl<'a, M: Machine> World<'a, M> {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => {
                     self.try_once(plan, first_alloc_flags(plan))
                 }
-                Rung::Depot
-                    if self.drain_deferred_for(plan) | self.drain_depots_for(plan) | self.release_owned_for(plan)
-                        != 0 =>
-                {
-                    self.try_once(plan, first_alloc_flags(plan))
-                }
+                Rung::Depot if !self.drain_depots_for(plan).is_zero() => self.try_once(plan, first_alloc_flags(plan)),
                 Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, alloc_flags),
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
@@ -391,28 +386,26 @@ impl<'a, M: Machine> World<'a, M> {
         found
     }
 
-    /// Frees the deferred frees of the request's zones; returns the number of frames.
-    fn drain_deferred_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_deferred(zone).0).fold(0, u64::saturating_add)
-    }
-
-    /// Drains the depots of the request's zones; returns the number of frames.
-    fn drain_depots_for(&self, plan: &Plan) -> u64 {
-        self.zonelist(plan).map(|zone| self.drain_depot(zone).0).fold(0, u64::saturating_add)
+    /// Frees the deferred frees of the request's zones, then their depots, then owned pageblocks as the request needs.
+    ///
+    /// Returns the number of frames.
+    fn drain_depots_for(&self, plan: &Plan) -> FrameCount {
+        let deferred: FrameCount = self.zonelist(plan).map(|zone| self.drain_deferred(zone)).sum();
+        let stored: FrameCount = self.zonelist(plan).map(|zone| self.drain_depot(zone)).sum();
+        deferred.plus(stored).plus(self.release_owned_for(plan))
     }
 
     /// Releases as many owned pageblocks as the request needs; returns the number of frames.
     ///
     /// They are taken from their owners and go to the zones that the request could have used.
-    fn release_owned_for(&self, plan: &Plan) -> u64 {
+    fn release_owned_for(&self, plan: &Plan) -> FrameCount {
         let alloc_flags = first_alloc_flags(plan);
-        let mut disowned = 0_u64;
+        let mut disowned = FrameCount::ZERO;
         for zone in self.zonelist(plan) {
             let is_enough = || self.may_serve(zone, plan, alloc_flags);
             let owned = &self.shared.frames.owned;
-            disowned =
-                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough).0);
-            if disowned != 0 && is_enough() {
+            disowned = disowned.plus(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough));
+            if !disowned.is_zero() && is_enough() {
                 break;
             }
         }

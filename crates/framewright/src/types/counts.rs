@@ -12,6 +12,8 @@
 //! They cost nothing: each is its number. Words of the machine hold the plain number; a record's methods return the
 //! type.
 
+use core::iter::Sum;
+
 use crate::types::units::{FrameRange, Order};
 
 /// Number of frames.
@@ -44,6 +46,12 @@ impl FrameCount {
 
     pub(crate) const fn is_zero(self) -> bool {
         self.0 == 0
+    }
+}
+
+impl Sum for FrameCount {
+    fn sum<I: Iterator<Item = FrameCount>>(counts: I) -> FrameCount {
+        counts.fold(FrameCount::ZERO, FrameCount::plus)
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Like [`World::drain_all`], but leaves blocks unmerged that were freed unmerged.
     pub(crate) fn drain_unmerged(&self) -> FrameCount {
-        self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).fold(FrameCount::ZERO, FrameCount::plus)
+        self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).sum()
     }
 
     /// Frees all cached frames of the zones that a request may use.
@@ -171,7 +171,7 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// An upper bound while some may be in motion.
     fn cached_behind(&self, zone: &Zone<M>) -> FrameCount {
-        let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(FrameCount::ZERO, FrameCount::plus);
+        let stored: FrameCount = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).sum();
         let owned = zone.count.owned_racy().frames(self.shared.frames.geometry.pageblock_order);
         let deferred = if zone.deferred.is_empty() { FrameCount::ZERO } else { MOVING };
         stored.plus(owned).plus(deferred)
@@ -317,7 +317,7 @@ impl<'a, M: Machine> World<'a, M> {
             let owned = self.release_owned(zone, |_, owner| owner == cpu, || false);
             owned.plus(self.drain_lists(cpu, zone, Claim::Wait))
         });
-        zones.fold(FrameCount::ZERO, FrameCount::plus)
+        zones.sum()
     }
 
     /// Frees every block on one CPU's lists of a zone; returns the number of frames.
