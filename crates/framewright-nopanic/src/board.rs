@@ -8,7 +8,8 @@ use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Atomic
 
 use framewright::event::Event;
 use framewright::machine::{
-    Busy, Fault, LockEvent, LockName, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Step, Waiter, Word,
+    Busy, Fault, LockEvent, LockName, Machine, Need, NoPerCpu, Ordering, Patience, Pinned, Reclaimed, Step, Waiter,
+    Word,
 };
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
@@ -65,6 +66,7 @@ impl Machine for Board {
     type Usize = Usize;
     type Pin<'a> = Pin;
     type Irq<'a> = Irq<'a>;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> Pin {
         let (cpu, node) = (self.cpu.load(atomic::Ordering::Relaxed), self.node.load(atomic::Ordering::Relaxed));

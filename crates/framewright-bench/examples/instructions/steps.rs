@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use framewright::machine::{Machine, Step};
+use framewright::machine::{Machine, NoPerCpu, Step};
 use framewright_rt::Native;
 
 /// The native machine, and how often each step was made.
@@ -38,6 +38,7 @@ impl Machine for Counting {
     type Usize = <Native as Machine>::Usize;
     type Pin<'a> = <Native as Machine>::Pin<'a>;
     type Irq<'a> = <Native as Machine>::Irq<'a>;
+    type PerCpu<T> = NoPerCpu;
 
     const SLEEPS_PINNED: bool = Native::SLEEPS_PINNED;
 
