@@ -3,7 +3,7 @@
 #
 # Why: instructions do not depend on the machine's clock or load, so unlike a time they can be checked. They are printed, with
 # what is aimed at (30 each) and what Linux takes (442 and 259). The numbers are those of the release profile and of order 0,
-# GFP_KERNEL, 64 pages at a time, statistics on, preset default; examples/instructions of framewright-bench says how it counts.
+# GFP_KERNEL, 64 pages at a time, statistics on, preset default; examples/instructions.rs of framewright-bench says how it counts.
 #
 # Counted twice: by single steps of the processor, which is the path that programs go, and by callgrind, which is
 # independent of our own counting. Fails if a number is more than `tolerance` above its baseline, or has none, or has one that is

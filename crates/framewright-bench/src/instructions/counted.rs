@@ -1,15 +1,15 @@
 //! The work that is counted.
 
-use std::hint::black_box;
+use core::hint::black_box;
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
-pub(crate) const PAGES: usize = 64;
+pub const PAGES: usize = 64;
 /// Batches that are counted. All take equally many instructions, because nothing comes from a depot or the zone: a
 /// CPU's own lists hold a batch.
-pub(crate) const BATCHES: usize = 8;
+pub const BATCHES: usize = 8;
 /// Batches before, after which nothing comes from the zone any more.
 const WARM: usize = 50;
 

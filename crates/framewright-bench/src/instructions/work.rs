@@ -1,0 +1,44 @@
+//! One variant's work, from boot to the last counted region.
+
+use framewright::report::Source;
+use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
+use framewright_rt::Storage;
+
+use crate::instructions::counted::{self, Bulk, Pages, Through};
+
+/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
+/// memory above a hole.
+pub const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
+/// Frames of the allocator: 1 GiB, where zone Normal begins.
+const FIRST: u64 = 0x10_0000;
+const FRAMES: u64 = 1 << 18;
+/// And where the hole below them begins, above some memory: that of a PC.
+const HOLE: (u64, u64) = (0x1000, 0xc_0000);
+
+/// Boots an allocator, has it do the work, and prints what `tell` and its statistics say afterwards.
+///
+/// # Errors
+/// A machine that the allocator does not boot on.
+pub fn work<M: Machine>(
+    variant: &str,
+    machine: M,
+    cpus: &[NodeId],
+    tell: impl FnOnce(&M) -> String,
+) -> Result<(), String> {
+    let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
+    let (way, above) = variant.strip_suffix("-above").map_or((variant, false), |way| (way, true));
+    let map = if above { &regions[..] } else { &regions[1..] };
+    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
+    let layout = Layout::of(&config).map_err(|error| error.to_string())?;
+    let mut storage = Storage::new(&layout);
+    let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
+    match way {
+        "local" => counted::all(&Through(allocator.local().ok_or("there is no CPU")?)),
+        "bulk" => counted::all(&Bulk(&allocator)),
+        _ => counted::all(&Pages(&allocator)),
+    }
+    let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
+    let hits: u64 = zones.map(|zone| zone.numa.hit).sum();
+    println!("fingerprint {variant}: {}, {hits} allocations counted", tell(allocator.machine()));
+    Ok(())
+}
