@@ -21,7 +21,10 @@
 //!   asymmetric fence is there, and what the allocator counted itself; and `steps` how often each step of the core was
 //!   made, by the same work on a machine that counts them. The two ways must agree.
 //!
-//! Every variant's threads lease their CPUs. Those that follow the processors can be counted in neither way: an
+//! Variants `kernel` are of a machine as a kernel's is, with a preemption counter and a CPU number in `%gs`. They are
+//! compiled in the crate, because `framewright bench --kernel` counts them too.
+//!
+//! The other variants' threads lease their CPUs. Those that follow the processors can be counted in neither way: an
 //! emulated kernel has no restartable sequences, and the real one restarts a sequence whenever a step stops it in the
 //! middle.
 
@@ -32,7 +35,7 @@ use std::process::ExitCode;
 use framewright::NodeId;
 #[cfg(target_os = "linux")]
 use framewright_bench::instructions::stepping;
-use framewright_bench::instructions::{Counting, VARIANTS, work};
+use framewright_bench::instructions::{Counting, KERNEL_VARIANTS, VARIANTS, kernel_steps, kernel_work, work};
 use framewright_rt::Native;
 
 fn main() -> ExitCode {
@@ -40,9 +43,15 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["run", variant] if VARIANTS.contains(variant) => run(variant),
+        ["run", variant] if KERNEL_VARIANTS.contains(variant) => kernel_work(variant),
         ["steps", variant] if VARIANTS.contains(variant) => steps(variant),
+        ["steps", variant] if KERNEL_VARIANTS.contains(variant) => kernel_steps(variant),
         ["step"] => step(),
-        _ => Err(format!("usage: instructions step | run VARIANT | steps VARIANT, of {}", VARIANTS.join(", "))),
+        _ => Err(format!(
+            "usage: instructions step | run VARIANT | steps VARIANT, of {}, {}",
+            VARIANTS.join(", "),
+            KERNEL_VARIANTS.join(", ")
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -57,7 +66,7 @@ fn main() -> ExitCode {
 #[cfg(target_os = "linux")]
 fn step() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
-    for variant in VARIANTS {
+    for variant in VARIANTS.into_iter().chain(KERNEL_VARIANTS) {
         let counts = stepping::count(Command::new(&program).args(["run", variant]))
             .map_err(|error| format!("{variant}: {error}"))?;
         for (what, count) in [("alloc", counts.alloc), ("free", counts.free), ("repeat", counts.repeat)] {

@@ -94,6 +94,9 @@ macro_rules! one_by_one {
             }
         }
 
+        one_by_one!(@loops $kind);
+    )+ };
+    (@loops $kind:ident) => {
         impl<M: Machine> Calls for $kind<'_, '_, M> {
             #[inline(always)]
             fn alloc(&self, pages: &mut [Pfn]) {
@@ -117,10 +120,48 @@ macro_rules! one_by_one {
                 }
             }
         }
-    )+ };
+    };
 }
 
 one_by_one!(Pages, Through);
+
+/// Calls of `Allocator::alloc` and `Allocator::free` whose request and order the compiler does not know, as those of an
+/// interface of C functions are.
+pub(crate) struct Wrapped<'l, 'a, M: Machine> {
+    allocator: &'l Allocator<'a, M>,
+    request: Request,
+    order: Order,
+}
+
+impl<'l, 'a, M: Machine> Wrapped<'l, 'a, M> {
+    pub(crate) fn new(allocator: &'l Allocator<'a, M>) -> Self {
+        Wrapped { allocator, request: black_box(PAGE), order: black_box(PAGE.order) }
+    }
+}
+
+#[inline(never)]
+fn wrapped_alloc<M: Machine>(allocator: &Allocator<'_, M>, request: &Request) -> Option<Pfn> {
+    allocator.alloc(request).ok()
+}
+
+#[inline(never)]
+fn wrapped_free<M: Machine>(allocator: &Allocator<'_, M>, pfn: Pfn, order: Order) -> bool {
+    allocator.free(pfn, order).is_ok()
+}
+
+impl<M: Machine> Wrapped<'_, '_, M> {
+    #[inline(always)]
+    fn one(&self) -> Option<Pfn> {
+        wrapped_alloc(self.allocator, &self.request)
+    }
+
+    #[inline(always)]
+    fn back(&self, pfn: Pfn) -> bool {
+        wrapped_free(self.allocator, pfn, self.order)
+    }
+}
+
+one_by_one!(@loops Wrapped);
 
 /// `Allocator::alloc_bulk` and `Allocator::free_bulk`.
 pub(crate) struct Bulk<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);

@@ -8,7 +8,11 @@ pub mod stepping;
 mod work;
 mod counted;
 mod steps;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod kernel;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod percpu;
 
 pub use counted::{BATCHES, PAGES};
 pub use steps::Counting;
-pub use work::{VARIANTS, work};
+pub use work::{KERNEL_VARIANTS, VARIANTS, kernel_steps, kernel_work, work};
