@@ -77,7 +77,7 @@ const PAGE: Request = Request::new(GFP_KERNEL, 0);
 pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
 
 /// `Local::alloc` and `Local::free`.
-pub(crate) struct Through<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
+pub(crate) struct ByLocal<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
 
 /// The calls, and the loops around them.
 macro_rules! one_by_one {
@@ -123,7 +123,7 @@ macro_rules! one_by_one {
     };
 }
 
-one_by_one!(Pages, Through);
+one_by_one!(Pages, ByLocal);
 
 /// Calls of `Allocator::alloc` and `Allocator::free` whose request and order the compiler does not know, as those of an
 /// interface of C functions are.

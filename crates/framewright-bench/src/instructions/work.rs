@@ -4,7 +4,7 @@ use framewright::report::Source;
 use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
 use framewright_rt::Storage;
 
-use crate::instructions::counted::{self, Bulk, Pages, Through, Wrapped};
+use crate::instructions::counted::{self, Bulk, Pages, ByLocal, Wrapped};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::instructions::kernel::KernelMachine;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -39,7 +39,7 @@ pub fn work<M: Machine>(
     let mut storage = Storage::new(&layout);
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
     match way.strip_prefix("kernel-").unwrap_or(way) {
-        "local" => counted::all(&Through(allocator.local().ok_or("there is no CPU")?)),
+        "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?)),
         "bulk" => counted::all(&Bulk(&allocator)),
         "wrapped" => counted::all(&Wrapped::new(&allocator)),
         _ => counted::all(&Pages(&allocator)),
