@@ -138,9 +138,38 @@ impl PerCpu {
     }
 }
 
-/// Stands for the scheduler. No reschedule is ever due here.
+/// Calls of the scheduler. No reschedule is due unless a test asks for one.
+static SCHEDULED: AtomicU32 = AtomicU32::new(0);
+
+/// Stands for the scheduler.
 #[cold]
 #[inline(never)]
 fn schedule() {
-    core::hint::black_box(());
+    SCHEDULED.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_count_and_the_last_pin_asks_for_the_scheduler() {
+        let own = PerCpu::take().unwrap();
+        assert!(PerCpu::take().is_none(), "there is one CPU");
+        assert_eq!((own.cpu(), own.node()), (0, 0));
+        let preempt_count = || AREA.preempt_count.load(Ordering::Relaxed);
+        own.disable_preemption();
+        own.disable_preemption();
+        assert_eq!(preempt_count(), NO_RESCHEDULE + 2);
+        // The bit that says that nobody wants the CPU goes, as when a timer's interrupt finds another thread.
+        AREA.preempt_count.fetch_and(!NO_RESCHEDULE, Ordering::Relaxed);
+        own.enable_preemption();
+        assert_eq!((preempt_count(), SCHEDULED.load(Ordering::Relaxed)), (1, 0));
+        own.enable_preemption();
+        assert_eq!((preempt_count(), SCHEDULED.load(Ordering::Relaxed)), (0, 1));
+        own.disable_interrupts();
+        assert!(!own.has_interrupts_on());
+        own.enable_interrupts();
+        assert!(own.has_interrupts_on());
+    }
 }
