@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use framewright::NodeId;
 #[cfg(target_os = "linux")]
 use framewright_bench::instructions::stepping;
-use framewright_bench::instructions::{Counting, KERNEL_VARIANTS, VARIANTS, kernel_steps, kernel_work, work};
+use framewright_bench::instructions::{BATCHES, Counting, KERNEL_VARIANTS, VARIANTS, kernel_steps, kernel_work, work};
 use framewright_rt::Native;
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["run", variant] if VARIANTS.contains(variant) => run(variant),
-        ["run", variant] if KERNEL_VARIANTS.contains(variant) => kernel_work(variant),
+        ["run", variant] if KERNEL_VARIANTS.contains(variant) => kernel_work(variant, BATCHES),
         ["steps", variant] if VARIANTS.contains(variant) => steps(variant),
         ["steps", variant] if KERNEL_VARIANTS.contains(variant) => kernel_steps(variant),
         ["step"] => step(),
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 fn step() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     for variant in VARIANTS.into_iter().chain(KERNEL_VARIANTS) {
-        let counts = stepping::count(Command::new(&program).args(["run", variant]))
+        let counts = stepping::count(Command::new(&program).args(["run", variant]), BATCHES)
             .map_err(|error| format!("{variant}: {error}"))?;
         for (what, count) in [("alloc", counts.alloc), ("free", counts.free), ("repeat", counts.repeat)] {
             println!("count {variant} {what} {count:.2}");
@@ -85,7 +85,7 @@ fn step() -> Result<(), String> {
 fn run(variant: &str) -> Result<(), String> {
     let machine = machine();
     let nodes = machine.nodes().to_vec();
-    work(variant, machine, &nodes, |machine| {
+    work((variant, BATCHES), machine, &nodes, |machine| {
         format!("mode {:?}, asymmetric fence {}", machine.mode(), machine.has_light_fence())
     })
 }
@@ -94,7 +94,7 @@ fn run(variant: &str) -> Result<(), String> {
 fn steps(variant: &str) -> Result<(), String> {
     let machine = machine();
     let nodes = machine.nodes().to_vec();
-    work(variant, Counting::new(machine), &nodes, |machine| format!("steps{machine}"))
+    work((variant, BATCHES), Counting::new(machine), &nodes, |machine| format!("steps{machine}"))
 }
 
 /// A CPU for this thread, an unused one, and the shared one.

@@ -7,8 +7,9 @@ use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
 pub const PAGES: usize = 64;
-/// Batches that are counted. All take equally many instructions, because nothing comes from a depot or the zone: a
-/// CPU's own lists hold a batch.
+/// Batches that are counted, if the caller does not say.
+///
+/// All take equally many instructions, because nothing comes from a depot or the zone: a CPU's own lists hold a batch.
 pub const BATCHES: usize = 8;
 /// Batches before, after which nothing comes from the zone any more.
 const WARM: usize = 50;
@@ -24,13 +25,13 @@ pub(crate) trait Calls {
 }
 
 /// Does all the work, with a mark before and after each counted region.
-pub(crate) fn all(calls: &impl Calls) {
+pub(crate) fn all(calls: &impl Calls, batches: usize) {
     let mut pages = [Pfn(0); PAGES];
     for _ in 0..WARM {
         calls.alloc(&mut pages);
         calls.free(&pages);
     }
-    for _ in 0..BATCHES {
+    for _ in 0..batches {
         between_marks(|| counted_nothing(&mut pages));
         between_marks(|| counted_alloc(calls, &mut pages));
         between_marks(|| counted_free(calls, &pages));

@@ -12,14 +12,15 @@ use std::process::Command;
 
 use libc::{SIGTRAP, SIGURG, c_int, pid_t};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
 
-use crate::instructions::counted::{BATCHES, PAGES};
+use crate::instructions::counted::PAGES;
 
 /// Regions of a batch.
 const REGIONS: usize = 4;
 
 /// Instructions that a page costs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Counts {
     /// Of its allocation.
     pub alloc: f64,
@@ -30,25 +31,25 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(regions: [u64; REGIONS]) -> Counts {
-        let pages = (BATCHES * PAGES) as f64;
+    fn of(regions: [u64; REGIONS], batches: usize) -> Counts {
+        let pages = (batches * PAGES) as f64;
         // Less what it takes to say where a region begins and ends, and to call nothing.
         let [nothing, alloc, free, repeat] = regions.map(|count| count as f64);
         Counts { alloc: (alloc - nothing) / pages, free: (free - nothing) / pages, repeat: (repeat - nothing) / pages }
     }
 }
 
-/// Runs a command that does a variant's work ([`super::work`]), and counts its instructions.
+/// Runs a command that does a variant's work ([`super::work`]) and counts its instructions.
 ///
 /// # Errors
 /// A system that denies tracing; a command that failed, or did other work.
-pub fn count(command: &mut Command) -> io::Result<Counts> {
+pub fn count(command: &mut Command, batches: usize) -> io::Result<Counts> {
     stay_on_one_processor();
     // SAFETY: between fork and exec only one system call is made, which takes no pointer.
     unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
     let child = command.spawn()?.id() as pid_t;
-    let regions = follow(child)?.ok_or_else(|| io::Error::other("the counted program failed"))?;
-    Ok(Counts::of(regions))
+    let regions = follow(child, batches)?.ok_or_else(|| io::Error::other("the counted program failed"))?;
+    Ok(Counts::of(regions, batches))
 }
 
 /// The child inherits it. On two processors each step would wait for the other to wake up.
@@ -60,7 +61,7 @@ fn stay_on_one_processor() {
 }
 
 /// Lets the child run to its end; none if it failed, or did not mark the regions that it should.
-fn follow(child: pid_t) -> io::Result<Option<[u64; REGIONS]>> {
+fn follow(child: pid_t, batches: usize) -> io::Result<Option<[u64; REGIONS]>> {
     let (mut counts, mut marks, mut deliver) = ([0_u64; REGIONS], 0_usize, 0);
     wait(child)?;
     loop {
@@ -69,7 +70,7 @@ fn follow(child: pid_t) -> io::Result<Option<[u64; REGIONS]>> {
         deliver = 0;
         let status = wait(child)?;
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            let all = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 && marks == 2 * REGIONS * BATCHES;
+            let all = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 && marks == 2 * REGIONS * batches;
             return Ok(all.then_some(counts));
         }
         match libc::WSTOPSIG(status) {

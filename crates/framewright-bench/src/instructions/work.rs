@@ -4,7 +4,7 @@ use framewright::report::Source;
 use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
 use framewright_rt::Storage;
 
-use crate::instructions::counted::{self, Bulk, Pages, ByLocal, Wrapped};
+use crate::instructions::counted::{self, BATCHES, Bulk, ByLocal, Pages, Wrapped};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::instructions::kernel::KernelMachine;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -24,9 +24,9 @@ const HOLE: (u64, u64) = (0x1000, 0xc_0000);
 /// Boots an allocator, has it do the work, and prints what `tell` and its statistics say afterwards.
 ///
 /// # Errors
-/// A machine that the allocator does not boot on.
+/// A variant that does not exist; a machine that the allocator does not boot on.
 pub fn work<M: Machine>(
-    variant: &str,
+    (variant, batches): (&str, usize),
     machine: M,
     cpus: &[NodeId],
     tell: impl FnOnce(&M) -> String,
@@ -39,10 +39,11 @@ pub fn work<M: Machine>(
     let mut storage = Storage::new(&layout);
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
     match way.strip_prefix("kernel-").unwrap_or(way) {
-        "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?)),
-        "bulk" => counted::all(&Bulk(&allocator)),
-        "wrapped" => counted::all(&Wrapped::new(&allocator)),
-        _ => counted::all(&Pages(&allocator)),
+        "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?), batches),
+        "bulk" => counted::all(&Bulk(&allocator), batches),
+        "wrapped" => counted::all(&Wrapped::new(&allocator), batches),
+        "plain" | "kernel" => counted::all(&Pages(&allocator), batches),
+        _ => return Err(format!("{variant}: there is no such variant")),
     }
     let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
     let hits: u64 = zones.map(|zone| zone.numa.hit).sum();
@@ -57,9 +58,9 @@ pub fn work<M: Machine>(
 /// # Errors
 /// A machine other than x86-64 Linux, or one that the allocator does not boot on.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub fn kernel_work(variant: &str) -> Result<(), String> {
+pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
     let mode = "mode Kernel, asymmetric fence true";
-    work(variant, kernel()?, &KernelMachine::NODES, |_| mode.to_owned())
+    work((variant, batches), kernel()?, &KernelMachine::NODES, |_| mode.to_owned())
 }
 
 /// Does this work on a kernel's machine that counts steps, and prints the counts.
@@ -68,7 +69,7 @@ pub fn kernel_work(variant: &str) -> Result<(), String> {
 /// Those of [`kernel_work`].
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn kernel_steps(variant: &str) -> Result<(), String> {
-    work(variant, Counting::new(kernel()?), &KernelMachine::NODES, |machine| format!("steps{machine}"))
+    work((variant, BATCHES), Counting::new(kernel()?), &KernelMachine::NODES, |machine| format!("steps{machine}"))
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -81,7 +82,7 @@ fn kernel() -> Result<KernelMachine, String> {
 /// # Errors
 /// Always.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-pub fn kernel_work(_: &str) -> Result<(), String> {
+pub fn kernel_work(_: &str, _: usize) -> Result<(), String> {
     Err("a kernel's machine is counted on x86-64 Linux".to_owned())
 }
 
@@ -91,5 +92,5 @@ pub fn kernel_work(_: &str) -> Result<(), String> {
 /// Always.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub fn kernel_steps(variant: &str) -> Result<(), String> {
-    kernel_work(variant)
+    kernel_work(variant, BATCHES)
 }
