@@ -5,7 +5,7 @@
 //! enters an interrupt writes that CPU's number to the area, so a pin needs no test. The light fence is one for the
 //! compiler. A kernel sends an interrupt to the other CPUs for the heavy one; here there is no other CPU.
 //!
-//! This file and `counted.rs` use core alone, as code in a kernel does.
+//! This file and the calls that are counted (`counted.rs`) use core alone, as code in a kernel does.
 //!
 //! Rejected: to reuse `framewright_rt`'s words. Their waiting loop yields to the scheduler of a process.
 
