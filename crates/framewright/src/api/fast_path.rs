@@ -10,7 +10,7 @@
 //! it.
 //!
 //! A [`FastPath`] is what it has to know of a CPU, looked up once and kept. Who keeps it depends on the caller: the
-//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` or a `CpuHandle`, its own. Where
+//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` and a `CpuHandle` have their own. Where
 //! a machine keeps none, plain calls look everything up by the CPU's number ([`World::alloc_fast`]).
 //!
 //! A free must find the ring that a block's pageblock belongs to. Computed from the pageblock's word, the ring's
@@ -35,9 +35,7 @@ use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
-use crate::types::request::{
-    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
-};
+use crate::types::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Request};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zonelist::alloc_flags::first_alloc_flags;
 use crate::zonelist::plan::Plan;
@@ -65,8 +63,7 @@ impl Route {
     #[inline(always)]
     pub(crate) const fn of(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
-        let is_special = !matches!(request.policy, Policy::Local) || request.below.is_some();
-        if is_special || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
+        if request.is_special() || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
             return None;
         }
         let migratetype = gfp.migratetype();
@@ -93,6 +90,11 @@ impl Route {
 pub(crate) struct HeadChange {
     pub(crate) listed: Head,
     pub(crate) allocated: Head,
+}
+
+impl HeadChange {
+    /// That of no block.
+    const NONE: HeadChange = HeadChange { listed: Head::NONE, allocated: Head::NONE };
 }
 
 /// A block that is freed to a ring: its frame, its head's word, and the head that it gets.
@@ -155,6 +157,8 @@ pub(crate) struct FastPath<'a, M: Machine> {
     taking: Cell<Seen<'a, M>>,
     /// The run of memory that the last freed block went to.
     giving: Cell<Seen<'a, M>>,
+    /// The last request that was known only at run time.
+    asked: Cell<Asked<'a, M>>,
     pageblock_order: Order,
     /// The pageblock's word of the last free.
     last: Cell<u32>,
@@ -162,6 +166,23 @@ pub(crate) struct FastPath<'a, M: Machine> {
     home: Cell<&'a [Ring<M>; SMALL_ORDERS]>,
     huge: Cell<&'a Ring<M>>,
 }
+
+/// A request without special wishes, and where it looks for a block.
+struct Asked<'a, M: Machine> {
+    gfp: Gfp,
+    order: Order,
+    heads: HeadChange,
+    ring: &'a Ring<M>,
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for Asked<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Asked<'_, M> {}
 
 /// A run of memory as the fast path needs it: its begin and its descriptors.
 struct Seen<'a, M: Machine> {
@@ -197,7 +218,10 @@ impl<'a, M: Machine> FastPath<'a, M> {
     pub(crate) fn of(cpus: &'a [Cpu<M>], frames: &Frames<'a, M>, pcps: &Pcps<'a, M>, cpu: CpuId) -> Option<Self> {
         let own = cpus.get(cpu.index())?;
         let pcp = |zone: ZoneIdx| pcps.record(cpu, zone.index());
-        let mut lists = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
+        let first = pcp(ZoneIdx(0))?;
+        // Any rings will do at first: nothing in a hole is allocated, and no request has the order of `asked`.
+        let any = first.huge_of(0);
+        let mut lists = [first; ZoneKind::COUNT];
         for ((entry, kind), zone) in lists.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
             *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
@@ -208,11 +232,11 @@ impl<'a, M: Machine> FastPath<'a, M> {
             slots: if own.has_fast_path { pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             giving: Cell::new(Seen::NOTHING),
+            asked: Cell::new(Asked { gfp: Gfp(0), order: Order(u8::MAX), heads: HeadChange::NONE, ring: any }),
             pageblock_order: frames.geometry.pageblock_order,
-            // Any rings will do: nothing in a hole is allocated.
             last: Cell::new(Pageblock::HOLE.0),
-            home: Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?),
-            huge: Cell::new(pcp(ZoneIdx(0))?.huge_of(0)),
+            home: Cell::new(first.rings_of(0)?),
+            huge: Cell::new(any),
         })
     }
 
@@ -236,15 +260,34 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// block.
     #[inline(always)]
     pub(crate) fn alloc(&self, machine: &M, route: Route) -> Option<Pfn> {
+        self.alloc_from(machine, self.ring(route)?, route.heads())
+    }
+
+    #[inline(always)]
+    fn alloc_from(&self, machine: &M, ring: &Ring<M>, change: HeadChange) -> Option<Pfn> {
         let seen = || (self.taking.get().heads, self.taking.get().first);
-        let distance = pop_top(machine, self.ring(route)?, &self.slots, seen, route.heads())?;
+        let distance = pop_top(machine, ring, &self.slots, seen, change)?;
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
+    }
+
+    /// Like [`FastPath::alloc`], for a request that is known only at run time; `None` also if it is not the last one.
+    ///
+    /// It costs two comparisons of the request instead of a computation from it.
+    #[inline(always)]
+    pub(crate) fn alloc_asked(&self, machine: &M, request: &Request) -> Option<Pfn> {
+        if request.gfp != self.asked.get().gfp || request.order != self.asked.get().order || request.is_special() {
+            return None;
+        }
+        self.alloc_from(machine, self.asked.get().ring, self.asked.get().heads)
     }
 
     /// Serves a request from the CPU's list, of whatever run its top is.
     pub(crate) fn alloc_of_another_run(&self, machine: &M, frames: &Frames<'a, M>, request: &Request) -> Option<Pfn> {
         let route = Route::of(request, self.pageblock_order)?;
-        let top = self.ring(route)?.top_racy(self.slots)?;
+        let ring = self.ring(route)?;
+        let Request { gfp, order, .. } = *request;
+        self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
+        let top = ring.top_racy(self.slots)?;
         if top.0.wrapping_sub(self.taking.get().first) as usize >= self.taking.get().heads.len() {
             self.taking.set(Seen::of(frames, frames.map.run_at(top)?)?);
         }

@@ -11,6 +11,7 @@ pub(crate) mod drain_calls;
 pub(crate) mod range_calls;
 pub(crate) mod context;
 pub(crate) mod bulk;
+pub(crate) mod cpu_handle;
 pub(crate) mod local;
 pub(crate) mod alloc_free;
 pub(crate) mod nolock;
