@@ -80,9 +80,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if self.machine().fault(Fault::Alloc) {
             return self.failed(request, Why::Fault);
         }
+        // The fast path serves no such request that must be zeroed.
         match front() {
             Some(pfn) => {
-                self.announce(pfn, request);
+                self.trace(|| Event::page_alloc(pfn, request));
                 Ok(pfn)
             }
             None => elsewhere(),

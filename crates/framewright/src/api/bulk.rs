@@ -1,10 +1,10 @@
 //! Many blocks in one call.
 //!
-//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it pops block after block
-//! from one ring and from the magazines that follow (`fast_path.rs`), in a handful of instructions each. With the fast
-//! path off, it enters the list once and is served as a single request would be. What remains is served one by one. A
-//! bulk free finds its CPU once, and looks up a list only when a block's pageblock has another zone or type than the
-//! last one's (`local.rs`): blocks may be mixed at will.
+//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it takes a part of a ring as a
+//! whole, and goes on with the magazines that follow (`fast_bulk.rs`). With the fast path off, it enters the list once
+//! and is served as a single request would be. What remains is served one by one. A bulk free finds its CPU once, and
+//! looks up a list only when a block's pageblock has another zone or type than the last one's: blocks may be mixed at
+//! will.
 //!
 //! There are three forms, because callers keep blocks in three ways:
 //!
@@ -45,6 +45,18 @@ pub struct BulkFree {
     pub refused: usize,
     /// The reason for the first refusal.
     pub first: Option<FreeError>,
+}
+
+impl BulkFree {
+    fn note(&mut self, freed: Result<(), FreeError>) {
+        match freed {
+            Ok(()) => self.freed = self.freed.saturating_add(1),
+            Err(error) => {
+                self.refused = self.refused.saturating_add(1);
+                self.first = self.first.or(Some(error));
+            }
+        }
+    }
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
@@ -128,8 +140,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
             });
             let served = served.unwrap_or(0);
-            for pfn in visit.iter().take(served) {
-                self.announce(*pfn, request);
+            if self.announces(request) {
+                visit.iter().take(served).for_each(|&pfn| self.announce(pfn, request));
             }
             done = done.saturating_add(served);
             if served < visit.len() {
@@ -141,7 +153,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Fills `out` from the top of one ring and from the magazines that follow; returns how many blocks.
     ///
-    /// The ring is looked up once; each block then costs what one of [`crate::Local`] does.
+    /// The ring is looked up once, and each part of it is taken as a whole.
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         let machine = &world.shared.machine;
@@ -149,15 +161,16 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring())) else { return 0 };
         machine.step(Step::Route);
-        let heads = route.heads();
         let mut done = 0_usize;
-        for entry in out.iter_mut() {
-            let front = world.alloc_from_ring(ring, heads);
-            let Some(frame) = front.or_else(|| world.alloc_cached(cx, request).ok()) else { break };
+        loop {
+            let rest = out.get_mut(done..).unwrap_or_default();
+            done = done.saturating_add(world.alloc_all_from_ring(ring, route.heads(), rest));
+            // The next magazine, and its top.
+            let Some(entry) = out.get_mut(done) else { return done };
+            let Ok(frame) = world.alloc_cached(cx, request) else { return done };
             *entry = world.shared.frames.pfn(frame);
             done = done.saturating_add(1);
         }
-        done
     }
 
     /// Fills `out` from the first zone's per-CPU list; returns how many blocks.
@@ -193,9 +206,20 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Frees blocks of one order. Each is freed or refused on its own.
     pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
+        let world = self.world();
         let mut result = BulkFree::default();
         for visit in blocks.chunks(BULK) {
-            self.free_visit(visit.iter().map(|&pfn| (pfn, order)), &mut result);
+            let mut rest = visit;
+            while let Some((&next, after)) = rest.split_first() {
+                world.shared.machine.step(Step::Lookup);
+                let freed = world.pinned_now(|cx| world.free_all_fast(cx, rest, order)).unwrap_or(0);
+                result.freed = result.freed.saturating_add(freed);
+                // A block that stopped the row, or filled the ring, is freed or refused as a single one.
+                rest = if freed == 0 { after } else { rest.get(freed..).unwrap_or_default() };
+                if freed == 0 {
+                    result.note(self.free(next, order));
+                }
+            }
         }
         result
     }
@@ -233,13 +257,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 Some(local) => local.free(pfn, order),
                 None => self.free(pfn, order),
             };
-            match freed {
-                Ok(()) => result.freed = result.freed.saturating_add(1),
-                Err(error) => {
-                    result.refused = result.refused.saturating_add(1);
-                    result.first = result.first.or(Some(error));
-                }
-            }
+            result.note(freed);
         }
     }
 }

@@ -35,7 +35,9 @@ use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
-use crate::types::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Request};
+use crate::types::request::{
+    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, Gfp, Request,
+};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zonelist::alloc_flags::first_alloc_flags;
 use crate::zonelist::plan::Plan;
@@ -286,7 +288,10 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let route = Route::of(request, self.pageblock_order)?;
         let ring = self.ring(route)?;
         let Request { gfp, order, .. } = *request;
-        self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
+        // A block that must be zeroed is rare, and costs more than this saves.
+        if !gfp.contains(__GFP_ZERO) {
+            self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
+        }
         let top = ring.top_racy(self.slots)?;
         if top.0.wrapping_sub(self.taking.get().first) as usize >= self.taking.get().heads.len() {
             self.taking.set(Seen::of(frames, frames.map.run_at(top)?)?);
@@ -305,20 +310,20 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// `None` if it is no allocated block, does not go where the last one went, or needs another stage.
     #[inline(always)]
     pub(crate) fn free(&self, machine: &M, distance: u64, order: Order) -> Option<()> {
+        let ring = match self.home.get().get(order.index()) {
+            Some(ring) => ring,
+            None if order == self.pageblock_order => self.huge.get(),
+            None => return None,
+        };
         let index = usize::try_from(distance).ok()?;
         let word = self.giving.get().heads.get(index)?;
-        if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || machine.traces() {
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
             return None;
         }
         let pageblock = self.giving.get().pageblocks.get(index >> self.pageblock_order.0)?;
         if pageblock.load(Ordering::Relaxed) != self.last.get() {
             return None;
         }
-        let ring = match self.home.get().get(order.index()) {
-            Some(ring) => ring,
-            None if order == self.pageblock_order => self.huge.get(),
-            None => return None,
-        };
         let frame = Frame(self.giving.get().first.wrapping_add(index as u32));
         let block = FreedBlock { frame, word, listed: Head::pcp(order) };
         push_top(machine, ring, &self.slots, block).then_some(())

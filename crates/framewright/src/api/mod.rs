@@ -16,4 +16,5 @@ pub(crate) mod local;
 pub(crate) mod alloc_free;
 pub(crate) mod nolock;
 pub(crate) mod allocator;
+pub(crate) mod fast_bulk;
 pub(crate) mod fast_path;

@@ -375,10 +375,56 @@ impl<M: Machine> Ring<M> {
         true
     }
 
+    /// Takes up to `most` entries at the top for the owner, as far as the window permits it; returns them, the top last.
+    ///
+    /// They are the caller's from here on, although other CPUs may write over them at the owner's next push.
+    #[inline]
+    pub(crate) fn pop_front_all<'s>(&self, machine: &M, slots: &'s [M::U32], most: usize) -> &'s [M::U32] {
+        let top = self.top.load(Ordering::Relaxed);
+        let there = top.saturating_sub(self.floor.load(Ordering::Relaxed));
+        let next = top.saturating_sub(there.min(most.min(u32::MAX as usize) as u32));
+        let Some(entries) = slots.get(next as usize..top as usize).filter(|entries| !entries.is_empty()) else {
+            return &[];
+        };
+        self.top.store(next, Ordering::Relaxed);
+        // ORDER: light fence, and Acquire below, as in `pop_front`. Model: front_alloc_bulk.
+        machine.front_fence();
+        if next >= self.floor.load(Ordering::Acquire) {
+            return entries;
+        }
+        self.top.store(top, Ordering::Relaxed);
+        &[]
+    }
+
+    /// Pushes the entries that `next` returns for the owner, as far as the window permits it; returns how many.
+    ///
+    /// No other CPU sees an entry before all are there. `next` is called once for each place until it returns `None`.
+    #[inline(always)]
+    pub(crate) fn push_front_all(&self, slots: &[M::U32], mut next: impl FnMut() -> Option<Frame>) -> u32 {
+        let top = self.top.load(Ordering::Relaxed);
+        // ORDER: Acquire, as in `pop_front`.
+        let ceiling = self.ceiling.load(Ordering::Acquire);
+        let mut pushed = 0_u32;
+        for slot in slots.get(top as usize..ceiling as usize).unwrap_or_default() {
+            let Some(frame) = next() else { break };
+            slot.store(frame.0, Ordering::Relaxed);
+            pushed = pushed.wrapping_add(1);
+        }
+        // ORDER: Release, as in `push_front`. Model: front_free_bulk.
+        self.top.store(top.wrapping_add(pushed), Ordering::Release);
+        pushed
+    }
+
     /// Counts a block that the owner took.
     #[inline(always)]
     pub(crate) fn count_taken(&self) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.count_all_taken(1);
+    }
+
+    /// Counts blocks that the owner took.
+    #[inline(always)]
+    pub(crate) fn count_all_taken(&self, blocks: u64) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Relaxed);
     }
 
     /// Counts blocks that came in other ways than from the owner.
