@@ -20,12 +20,13 @@
 //!
 //! Each block is one request or one free: it is counted, traced and refused on its own.
 
+use core::cell::Cell;
+
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::Route;
-use crate::api::local::Local;
+use crate::api::fast_path::{FastPath, Route, Seen};
 use crate::pcp::ring::RingId;
 use crate::policy::watermark::AllocFlags;
-use crate::seam::machine::{Fault, Machine, Step};
+use crate::seam::machine::{Fault, Machine, PerCpu, Step};
 use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
@@ -134,12 +135,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
-            let served = self.world().pinned_now(|cx| {
-                let served = self.visit_fast(cx, request, visit);
+            let mut served = self.visit_ring(request, visit);
+            if served < visit.len() {
                 let rest = visit.get_mut(served..).unwrap_or_default();
-                served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
-            });
-            let served = served.unwrap_or(0);
+                served =
+                    served.saturating_add(self.world().pinned_now(|cx| self.visit(cx, request, rest)).unwrap_or(0));
+            }
             if self.announces(request) {
                 visit.iter().take(served).for_each(|&pfn| self.announce(pfn, request));
             }
@@ -151,24 +152,46 @@ impl<'a, M: Machine> Allocator<'a, M> {
         done
     }
 
+    /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
+    fn visit_ring(&self, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = self.world();
+        let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
+        let out = Cell::new(out);
+        let served = self
+            .fast
+            .with_any(|fast| Some(fast.alloc_all(&world.shared.machine, &world.shared.frames, route, out.take())));
+        served.unwrap_or(0)
+    }
+
+    /// Fills `out` from the CPU's lists and its zone; returns how many blocks.
+    // Out of line, so that the loop of the fast path keeps its registers.
+    #[inline(never)]
+    fn visit(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let served = self.visit_fast(cx, request, out);
+        let rest = out.get_mut(served..).unwrap_or_default();
+        served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
+    }
+
     /// Fills `out` from the top of one ring and from the magazines that follow; returns how many blocks.
     ///
     /// The ring is looked up once, and each part of it is taken as a whole.
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
-        let machine = &world.shared.machine;
+        let (machine, frames) = (&world.shared.machine, &world.shared.frames);
         let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
         let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring())) else { return 0 };
         machine.step(Step::Route);
+        let seen = Cell::new(Seen::NOTHING);
         let mut done = 0_usize;
         loop {
             let rest = out.get_mut(done..).unwrap_or_default();
-            done = done.saturating_add(world.alloc_all_from_ring(ring, route.heads(), rest));
+            let served = ring.alloc_all(machine, frames, world.pcps.slots, &seen, route.heads(), rest);
+            done = done.saturating_add(served);
             // The next magazine, and its top.
             let Some(entry) = out.get_mut(done) else { return done };
             let Ok(frame) = world.alloc_cached(cx, request) else { return done };
-            *entry = world.shared.frames.pfn(frame);
+            *entry = frames.pfn(frame);
             done = done.saturating_add(1);
         }
     }
@@ -206,22 +229,31 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Frees blocks of one order. Each is freed or refused on its own.
     pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
-        let world = self.world();
         let mut result = BulkFree::default();
         for visit in blocks.chunks(BULK) {
             let mut rest = visit;
             while let Some((&next, after)) = rest.split_first() {
-                world.shared.machine.step(Step::Lookup);
-                let freed = world.pinned_now(|cx| world.free_all_fast(cx, rest, order)).unwrap_or(0);
+                let freed = self.free_visit(rest, order);
                 result.freed = result.freed.saturating_add(freed);
-                // A block that stopped the row, or filled the ring, is freed or refused as a single one.
-                rest = if freed == 0 { after } else { rest.get(freed..).unwrap_or_default() };
+                rest = rest.get(freed..).unwrap_or_default();
                 if freed == 0 {
+                    // A block that fills the ring, or is no allocated block.
                     result.note(self.free(next, order));
+                    rest = after;
                 }
             }
         }
         result
+    }
+
+    /// Frees the first blocks, as far as the CPU's lists accept them; returns how many.
+    fn free_visit(&self, blocks: &[Pfn], order: Order) -> usize {
+        let world = self.world();
+        world.shared.machine.step(Step::Lookup);
+        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
+            return self.fast.with_any(|fast| Some(fast.free_all(world, blocks, order))).unwrap_or(0);
+        }
+        self.local_now().map_or(0, |local| local.fast_path().free_all(world, blocks, order))
     }
 
     /// Frees blocks of any orders, types and zones; each is freed or refused on its own.
@@ -238,26 +270,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 *slot = block;
                 count = count.saturating_add(1);
             }
-            self.free_visit(visit.iter().take(count).copied(), &mut result);
+            visit.iter().take(count).for_each(|&(pfn, order)| result.note(self.free(pfn, order)));
             if count < BULK {
                 return result;
             }
-        }
-    }
-
-    /// Frees blocks on one CPU, which is looked up once.
-    fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
-        // Without a fast path, a `Local` is of no use.
-        let mut local = self.local_now();
-        if !local.as_ref().is_some_and(Local::has_fast_path) {
-            local = None;
-        }
-        for (pfn, order) in blocks {
-            let freed = match &local {
-                Some(local) => local.free(pfn, order),
-                None => self.free(pfn, order),
-            };
-            result.note(freed);
         }
     }
 }

@@ -12,115 +12,131 @@
 //! Entries that were taken belong to the caller: no other CPU finds them. An entry that turns out not to be a block of
 //! the ring's order is dropped, as by a single request (`lists.rs`).
 
-use crate::api::fast_path::HeadChange;
+use core::cell::Cell;
+
+use crate::api::fast_path::{FastPath, HeadChange, Route, Seen};
+use crate::frame::frame::Frames;
 use crate::frame::head::Head;
-use crate::frame::map::Run;
-use crate::pcp::ring::{Ring, RingId};
+use crate::pcp::ring::Ring;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::CallCx;
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zonelist::world::World;
 
-/// A pageblock that a row of blocks is freed to.
-struct Row<'a, M: Machine> {
-    /// Its first frame, and that frame's descriptor.
-    base: u64,
-    first: u32,
-    heads: &'a [M::U8],
-    word: u32,
-    ring: &'a Ring<M>,
-}
+/// Entries that are gone through without a look at how many are left.
+const STRIDE: usize = 4;
 
-impl<'a, M: Machine> World<'a, M> {
-    /// Pops blocks off a ring of the running CPU into `out`, the top first; returns how many.
-    pub(crate) fn alloc_all_from_ring(&self, ring: &Ring<M>, change: HeadChange, out: &mut [Pfn]) -> usize {
-        let mut entries = ring.pop_front_all(&self.shared.machine, self.pcps.slots, out.len());
-        let (mut done, mut damaged) = (0_usize, 0_u64);
-        while let Some((top, below)) = entries.split_last() {
-            let run = self.shared.frames.map.run_at(Frame(top.load(Ordering::Relaxed)));
-            let taken =
-                run.map_or(0, |run| self.take_run(entries, run, change, out.get_mut(done..).unwrap_or_default()));
-            if taken == 0 {
-                (entries, damaged) = (below, damaged.wrapping_add(1));
-                continue;
-            }
-            done = done.saturating_add(taken);
-            entries = entries.get(..entries.len().saturating_sub(taken)).unwrap_or_default();
-        }
-        ring.count_all_taken(done as u64);
-        if damaged != 0 {
-            ring.count_moved(damaged.wrapping_neg());
-        }
-        done
+impl<'a, M: Machine> FastPath<'a, M> {
+    /// Serves blocks from the top of the CPU's list, the top first; returns how many.
+    #[inline]
+    pub(crate) fn alloc_all(&self, machine: &M, frames: &Frames<'a, M>, route: Route, out: &mut [Pfn]) -> usize {
+        let ring = self.ring(route);
+        ring.map_or(0, |ring| ring.alloc_all(machine, frames, self.slots(), &self.taking, route.heads(), out))
     }
 
-    /// Allocates the entries at the top that are blocks of one run of memory; returns how many.
-    #[inline(always)]
-    fn take_run(&self, entries: &[M::U32], run: Run, change: HeadChange, out: &mut [Pfn]) -> usize {
-        let heads =
-            self.shared.frames.heads.get(run.first as usize..).and_then(|heads| heads.get(..run.frames as usize));
-        let heads = heads.unwrap_or_default();
-        let mut taken = 0_usize;
-        for (entry, pfn) in entries.iter().rev().zip(out) {
-            self.shared.machine.step(Step::Alloc);
-            let distance = entry.load(Ordering::Relaxed).wrapping_sub(run.first);
-            let Some(word) = heads.get(distance as usize) else { break };
-            if word.load(Ordering::Relaxed) != change.listed.0 {
-                break;
-            }
-            word.store(change.allocated.0, Ordering::Relaxed);
-            *pfn = Pfn(run.pfn.0.wrapping_add(distance.into()));
-            taken = taken.wrapping_add(1);
-        }
-        taken
-    }
-
-    /// Frees blocks of one order to the running CPU's lists, the first ones, as far as these accept them.
+    /// Frees blocks of one order to the CPU's lists, the first ones, as far as these accept them.
     ///
     /// Returns how many. The block after them needs another stage, or is no allocated block.
-    pub(crate) fn free_all_fast(&self, cx: CallCx<'_, 'a, M>, blocks: &[Pfn], order: Order) -> usize {
-        if !cx.own.has_fast_path || self.shared.machine.traces() {
+    #[inline]
+    pub(crate) fn free_all(&self, world: &World<'a, M>, blocks: &[Pfn], order: Order) -> usize {
+        if world.shared.machine.traces() {
             return 0;
         }
-        let mut rest = blocks.iter();
-        let mut row = None;
-        while let Some(&first) = rest.as_slice().first()
-            && let Some(next) = self.row_of(cx, first, order, row)
-        {
-            let pushed = next.ring.push_front_all(self.pcps.slots, || {
-                self.shared.machine.step(Step::Free);
-                let distance = rest.as_slice().first()?.0.wrapping_sub(next.base);
-                let word = next.heads.get(usize::try_from(distance).ok()?)?;
-                if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) {
-                    return None;
-                }
-                rest.next();
-                word.store(Head::pcp(order).0, Ordering::Relaxed);
-                Some(Frame(next.first.wrapping_add(distance as u32)))
-            });
-            if pushed == 0 {
-                break;
+        let mut freed = 0_usize;
+        while let Some(rest) = blocks.get(freed..).filter(|rest| !rest.is_empty()) {
+            match self.free_row(world, rest, order) {
+                Some(row) if row != 0 => freed = freed.saturating_add(row),
+                _ => break,
             }
-            row = Some(next);
         }
-        blocks.len().saturating_sub(rest.len())
+        freed
     }
 
-    /// Finds the pageblock of a block and the ring for it, which is often that of the last row.
-    fn row_of(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order, last: Option<Row<'a, M>>) -> Option<Row<'a, M>> {
-        let frames = &self.shared.frames;
-        let (frame, pageblock_order) = (frames.frame(pfn)?, frames.geometry.pageblock_order);
-        let pageblock = frames.pageblock(frame);
-        let ring = match last.filter(|last| last.word == pageblock.0) {
-            Some(last) => last.ring,
-            None => {
-                let id = RingId::with_lists(order, pageblock.lists()?, pageblock_order)?;
-                self.pcps.record(cx.cpu, pageblock.zone_index())?.ring(id)?
+    /// Frees the first blocks, as far as they are of one pageblock.
+    fn free_row(&self, world: &World<'a, M>, blocks: &[Pfn], order: Order) -> Option<usize> {
+        let distance = self.find(world, *blocks.first()?)?;
+        let (seen, pageblock_order) = (self.giving.get(), self.pageblock_order());
+        let start = distance.wrapping_sub(distance & pageblock_order.mask());
+        let heads = seen.heads.get(usize::try_from(start).ok()?..)?.get(..pageblock_order.frames() as usize)?;
+        let (base, first) = (seen.base.wrapping_add(start), seen.first.wrapping_add(start as u32));
+        Some(self.ring_of_last(order)?.push_front_all(self.slots(), blocks, |pfn| {
+            world.shared.machine.step(Step::Free);
+            let distance = pfn.0.wrapping_sub(base);
+            let word = heads.get(usize::try_from(distance).ok()?)?;
+            if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) {
+                return None;
             }
-        };
-        let within = u64::from(frame.0) & pageblock_order.mask();
-        let first = frame.0.wrapping_sub(within as u32);
-        let heads = frames.heads.get(first as usize..)?.get(..pageblock_order.frames() as usize)?;
-        Some(Row { base: pfn.0.wrapping_sub(within), first, heads, word: pageblock.0, ring })
+            word.store(Head::pcp(order).0, Ordering::Relaxed);
+            Some(Frame(first.wrapping_add(distance as u32)))
+        }))
     }
+}
+
+impl<M: Machine> Ring<M> {
+    /// Pops blocks for the owner into `out`, the top first; returns how many.
+    ///
+    /// `seen` is the run of memory that the last block came from.
+    #[inline]
+    pub(crate) fn alloc_all<'a>(
+        &self,
+        machine: &M,
+        frames: &Frames<'a, M>,
+        slots: &[M::U32],
+        seen: &Cell<Seen<'a, M>>,
+        change: HeadChange,
+        out: &mut [Pfn],
+    ) -> usize {
+        let mut entries = self.pop_front_all(machine, slots, out.len());
+        let mut done = 0_usize;
+        while let Some((top, below)) = entries.split_last() {
+            let taken = take_run(machine, entries, seen.get(), change, out.get_mut(done..).unwrap_or_default());
+            entries = entries.get(..entries.len().saturating_sub(taken)).unwrap_or_default();
+            done = done.saturating_add(taken);
+            if taken == 0 && !seen.get().turn_to(frames, Frame(top.load(Ordering::Relaxed)), seen) {
+                // No block of the ring's order: dropped, and found missing by `validate`.
+                self.count_moved(u64::MAX);
+                entries = below;
+            }
+        }
+        self.count_all_taken(done as u64);
+        done
+    }
+}
+
+/// Allocates the entries at the top that are blocks of one run of memory; returns how many.
+#[inline(always)]
+fn take_run<M: Machine>(
+    machine: &M,
+    entries: &[M::U32],
+    seen: Seen<'_, M>,
+    change: HeadChange,
+    out: &mut [Pfn],
+) -> usize {
+    let take = |entry: &M::U32, pfn: &mut Pfn| {
+        machine.step(Step::Alloc);
+        let distance = entry.load(Ordering::Relaxed).wrapping_sub(seen.first);
+        let word = seen.heads.get(distance as usize)?;
+        if word.load(Ordering::Relaxed) != change.listed.0 {
+            return None;
+        }
+        word.store(change.allocated.0, Ordering::Relaxed);
+        *pfn = Pfn(seen.base.wrapping_add(distance.into()));
+        Some(())
+    };
+    let ((rest, strides), (pfns, _)) = (entries.as_rchunks::<STRIDE>(), out.as_chunks_mut::<STRIDE>());
+    let mut taken = 0_usize;
+    for (stride, pfns) in strides.iter().rev().zip(pfns) {
+        for (entry, pfn) in stride.iter().rev().zip(pfns) {
+            if take(entry, pfn).is_none() {
+                return taken;
+            }
+            taken = taken.wrapping_add(1);
+        }
+    }
+    for (entry, pfn) in rest.iter().rev().zip(out.get_mut(taken..).unwrap_or_default()) {
+        if take(entry, pfn).is_none() {
+            return taken;
+        }
+        taken = taken.wrapping_add(1);
+    }
+    taken
 }

@@ -156,9 +156,9 @@ pub(crate) struct FastPath<'a, M: Machine> {
     /// here.
     slots: &'a [M::U32],
     /// The run of memory that the last allocated block came from.
-    taking: Cell<Seen<'a, M>>,
+    pub(super) taking: Cell<Seen<'a, M>>,
     /// The run of memory that the last freed block went to.
-    giving: Cell<Seen<'a, M>>,
+    pub(super) giving: Cell<Seen<'a, M>>,
     /// The last request that was known only at run time.
     asked: Cell<Asked<'a, M>>,
     pageblock_order: Order,
@@ -187,10 +187,10 @@ impl<M: Machine> Clone for Asked<'_, M> {
 impl<M: Machine> Copy for Asked<'_, M> {}
 
 /// A run of memory as the fast path needs it: its begin and its descriptors.
-struct Seen<'a, M: Machine> {
-    base: u64,
-    first: u32,
-    heads: &'a [M::U8],
+pub(super) struct Seen<'a, M: Machine> {
+    pub(super) base: u64,
+    pub(super) first: u32,
+    pub(super) heads: &'a [M::U8],
     pageblocks: &'a [M::U32],
 }
 
@@ -205,7 +205,14 @@ impl<M: Machine> Copy for Seen<'_, M> {}
 
 impl<'a, M: Machine> Seen<'a, M> {
     /// No run.
-    const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+    pub(super) const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+
+    /// Notes the run of a descriptor in `seen`, if it is another one; returns whether it is.
+    pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
+        let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
+        let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };
+        run.inspect(|run| seen.set(*run)).is_some()
+    }
 
     fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
         let (first, order) = (run.first as usize, frames.geometry.pageblock_order.0);
@@ -253,8 +260,26 @@ impl<'a, M: Machine> FastPath<'a, M> {
         self.cpu
     }
 
+    pub(super) fn slots(&self) -> &'a [M::U32] {
+        self.slots
+    }
+
+    pub(super) fn pageblock_order(&self) -> Order {
+        self.pageblock_order
+    }
+
+    /// The ring for blocks of the pageblock of the last free.
     #[inline(always)]
-    fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
+    pub(super) fn ring_of_last(&self, order: Order) -> Option<&'a Ring<M>> {
+        match self.home.get().get(order.index()) {
+            Some(ring) => Some(ring),
+            None if order == self.pageblock_order => Some(self.huge.get()),
+            None => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
         self.lists.get(route.highest.index())?.ring(route.ring())
     }
 
@@ -292,10 +317,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
         if !gfp.contains(__GFP_ZERO) {
             self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
         }
-        let top = ring.top_racy(self.slots)?;
-        if top.0.wrapping_sub(self.taking.get().first) as usize >= self.taking.get().heads.len() {
-            self.taking.set(Seen::of(frames, frames.map.run_at(top)?)?);
-        }
+        self.taking.get().turn_to(frames, ring.top_racy(self.slots)?, &self.taking);
         self.alloc(machine, route)
     }
 
@@ -310,11 +332,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// `None` if it is no allocated block, does not go where the last one went, or needs another stage.
     #[inline(always)]
     pub(crate) fn free(&self, machine: &M, distance: u64, order: Order) -> Option<()> {
-        let ring = match self.home.get().get(order.index()) {
-            Some(ring) => ring,
-            None if order == self.pageblock_order => self.huge.get(),
-            None => return None,
-        };
+        let ring = self.ring_of_last(order)?;
         let index = usize::try_from(distance).ok()?;
         let word = self.giving.get().heads.get(index)?;
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
@@ -343,7 +361,8 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// Finds and remembers a frame's run, and the rings for blocks of its pageblock.
     ///
     /// Returns the frame's distance from the run's begin; `None` without a fast path, or where there is no memory.
-    fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
+    #[inline]
+    pub(super) fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
         if !self.own.has_fast_path {
             return None;
         }

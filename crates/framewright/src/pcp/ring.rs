@@ -396,22 +396,27 @@ impl<M: Machine> Ring<M> {
         &[]
     }
 
-    /// Pushes the entries that `next` returns for the owner, as far as the window permits it; returns how many.
+    /// Pushes an entry for each item for the owner, as far as the window permits it; returns how many.
     ///
-    /// No other CPU sees an entry before all are there. `next` is called once for each place until it returns `None`.
+    /// `entry` is called once for each item until it returns `None`. No other CPU sees an entry before all are there.
     #[inline(always)]
-    pub(crate) fn push_front_all(&self, slots: &[M::U32], mut next: impl FnMut() -> Option<Frame>) -> u32 {
+    pub(crate) fn push_front_all<T>(
+        &self,
+        slots: &[M::U32],
+        items: &[T],
+        mut entry: impl FnMut(&T) -> Option<Frame>,
+    ) -> usize {
         let top = self.top.load(Ordering::Relaxed);
         // ORDER: Acquire, as in `pop_front`.
         let ceiling = self.ceiling.load(Ordering::Acquire);
-        let mut pushed = 0_u32;
-        for slot in slots.get(top as usize..ceiling as usize).unwrap_or_default() {
-            let Some(frame) = next() else { break };
+        let mut pushed = 0_usize;
+        for (slot, item) in slots.get(top as usize..ceiling as usize).unwrap_or_default().iter().zip(items) {
+            let Some(frame) = entry(item) else { break };
             slot.store(frame.0, Ordering::Relaxed);
             pushed = pushed.wrapping_add(1);
         }
         // ORDER: Release, as in `push_front`. Model: front_free_bulk.
-        self.top.store(top.wrapping_add(pushed), Ordering::Release);
+        self.top.store(top.wrapping_add(pushed as u32), Ordering::Release);
         pushed
     }
 
