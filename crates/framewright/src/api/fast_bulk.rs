@@ -17,13 +17,10 @@ use core::cell::Cell;
 use crate::api::fast_path::{FastPath, HeadChange, Route, Seen};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
-use crate::pcp::ring::Ring;
+use crate::pcp::ring::{Ring, STRIDE};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zonelist::world::World;
-
-/// Entries that are gone through without a look at how many are left.
-const STRIDE: usize = 4;
 
 impl<'a, M: Machine> FastPath<'a, M> {
     /// Serves blocks from the top of the CPU's list, the top first; returns how many.
@@ -125,12 +122,12 @@ fn take_run<M: Machine>(
     let ((rest, strides), (pfns, _)) = (entries.as_rchunks::<STRIDE>(), out.as_chunks_mut::<STRIDE>());
     let mut taken = 0_usize;
     for (stride, pfns) in strides.iter().rev().zip(pfns) {
-        for (entry, pfn) in stride.iter().rev().zip(pfns) {
+        for ((entry, pfn), nth) in stride.iter().rev().zip(pfns).zip(0..) {
             if take(entry, pfn).is_none() {
-                return taken;
+                return taken.wrapping_add(nth);
             }
-            taken = taken.wrapping_add(1);
         }
+        taken = taken.wrapping_add(STRIDE);
     }
     for (entry, pfn) in rest.iter().rev().zip(out.get_mut(taken..).unwrap_or_default()) {
         if take(entry, pfn).is_none() {

@@ -187,7 +187,7 @@ impl<M: Machine> Clone for Asked<'_, M> {
 impl<M: Machine> Copy for Asked<'_, M> {}
 
 /// A run of memory as the fast path needs it: its begin and its descriptors.
-pub(super) struct Seen<'a, M: Machine> {
+pub(crate) struct Seen<'a, M: Machine> {
     pub(super) base: u64,
     pub(super) first: u32,
     pub(super) heads: &'a [M::U8],
@@ -205,9 +205,11 @@ impl<M: Machine> Copy for Seen<'_, M> {}
 
 impl<'a, M: Machine> Seen<'a, M> {
     /// No run.
-    pub(super) const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+    pub(crate) const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
 
     /// Notes the run of a descriptor in `seen`, if it is another one; returns whether it is.
+    #[cold]
+    #[inline(never)]
     pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
         let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
         let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };

@@ -193,6 +193,31 @@ record! {
     }
 }
 
+/// Entries that bulk calls go through without a look at how many are left.
+pub(crate) const STRIDE: usize = 8;
+
+/// Calls `each` with a slot and an item after the other until it returns `None`; returns for how many it did not.
+#[inline(always)]
+fn fill<S, T>(slots: &[S], items: &[T], mut each: impl FnMut(&S, &T) -> Option<()>) -> usize {
+    let mut filled = 0_usize;
+    for (slots, items) in slots.as_chunks::<STRIDE>().0.iter().zip(items.as_chunks::<STRIDE>().0) {
+        for ((slot, item), nth) in slots.iter().zip(items).zip(0..) {
+            if each(slot, item).is_none() {
+                return filled.wrapping_add(nth);
+            }
+        }
+        filled = filled.wrapping_add(STRIDE);
+    }
+    let rest = (slots.get(filled..).unwrap_or_default(), items.get(filled..).unwrap_or_default());
+    for (slot, item) in rest.0.iter().zip(rest.1) {
+        if each(slot, item).is_none() {
+            return filled;
+        }
+        filled = filled.wrapping_add(1);
+    }
+    filled
+}
+
 /// Position in a ring without room.
 const NOWHERE: u32 = 1;
 
@@ -409,12 +434,11 @@ impl<M: Machine> Ring<M> {
         let top = self.top.load(Ordering::Relaxed);
         // ORDER: Acquire, as in `pop_front`.
         let ceiling = self.ceiling.load(Ordering::Acquire);
-        let mut pushed = 0_usize;
-        for (slot, item) in slots.get(top as usize..ceiling as usize).unwrap_or_default().iter().zip(items) {
-            let Some(frame) = entry(item) else { break };
-            slot.store(frame.0, Ordering::Relaxed);
-            pushed = pushed.wrapping_add(1);
-        }
+        let room = slots.get(top as usize..ceiling as usize).unwrap_or_default();
+        let pushed = fill(room, items, |slot, item| {
+            slot.store(entry(item)?.0, Ordering::Relaxed);
+            Some(())
+        });
         // ORDER: Release, as in `push_front`. Model: front_free_bulk.
         self.top.store(top.wrapping_add(pushed as u32), Ordering::Release);
         pushed
