@@ -55,15 +55,14 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let start = distance.wrapping_sub(distance & pageblock_order.mask());
         let heads = seen.heads.get(usize::try_from(start).ok()?..)?.get(..pageblock_order.frames() as usize)?;
         let (base, first) = (seen.base.wrapping_add(start), seen.first.wrapping_add(start as u32));
-        Some(self.ring_of_last(order)?.push_front_all(self.slots(), blocks, |pfn| {
+        Some(self.ring_of_last(order)?.push_front_all(self.slots(), blocks, Head::pcp(order), |pfn| {
             world.shared.machine.step(Step::Free);
             let distance = pfn.0.wrapping_sub(base);
             let word = heads.get(usize::try_from(distance).ok()?)?;
             if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) {
                 return None;
             }
-            word.store(Head::pcp(order).0, Ordering::Relaxed);
-            Some(Frame(first.wrapping_add(distance as u32)))
+            Some((Frame(first.wrapping_add(distance as u32)), word))
         }))
     }
 }

@@ -125,7 +125,7 @@ impl<M: Machine> Frozen<'_, '_, M> {
         for pcp in self.world.pcps.records {
             for (id, ring) in pcp.rings(pageblock_order) {
                 ring.mend_top();
-                if self.above(ring).is_some_and(|frame| self.is_stray(frame, id.order)) && ring.raise() {
+                while self.above(ring).is_some_and(|frame| self.is_stray(frame, id.order)) && ring.raise() {
                     settled = settled.saturating_add(id.order.frames());
                 }
                 ring.mend_taken();

@@ -14,6 +14,7 @@
 //! writes anyway. The number given is not stored: it follows from the number taken, the entries, and the blocks that
 //! came and went in other ways.
 
+use crate::frame::head::Head;
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
@@ -423,20 +424,28 @@ impl<M: Machine> Ring<M> {
 
     /// Pushes an entry for each item for the owner, as far as the window permits it; returns how many.
     ///
-    /// `entry` is called once for each item until it returns `None`. No other CPU sees an entry before all are there.
+    /// `entry` is called once for each item until it returns `None`. It returns the frame and its head's word, which
+    /// gets the value `listed`. No other CPU sees an entry before all are there.
     #[inline(always)]
-    pub(crate) fn push_front_all<T>(
+    pub(crate) fn push_front_all<'h, T>(
         &self,
         slots: &[M::U32],
         items: &[T],
-        mut entry: impl FnMut(&T) -> Option<Frame>,
-    ) -> usize {
+        listed: Head,
+        mut entry: impl FnMut(&T) -> Option<(Frame, &'h M::U8)>,
+    ) -> usize
+    where
+        M::U8: 'h,
+    {
         let top = self.top.load(Ordering::Relaxed);
         // ORDER: Acquire, as in `pop_front`.
         let ceiling = self.ceiling.load(Ordering::Acquire);
         let room = slots.get(top as usize..ceiling as usize).unwrap_or_default();
         let pushed = fill(room, items, |slot, item| {
-            slot.store(entry(item)?.0, Ordering::Relaxed);
+            let (frame, head) = entry(item)?;
+            // The entry first: a copy of the process finds the block by it (`fork.rs`).
+            slot.store(frame.0, Ordering::Relaxed);
+            head.store(listed.0, Ordering::Relaxed);
             Some(())
         });
         // ORDER: Release, as in `push_front`. Model: front_free_bulk.
@@ -549,14 +558,14 @@ impl<M: Machine> Ring<M> {
         self.top.store(used.end.max(if self.is_wrapped() { self.start() } else { used.start }), Ordering::Relaxed);
     }
 
-    /// Counts a block that the owner had taken and not counted yet.
+    /// Counts the blocks that the owner had taken and not counted yet.
     ///
-    /// For a copy in which the owner does not exist. Counts the block where it shows: more blocks were taken than ever
-    /// came. (Elsewhere one taken and one given are missing, for good.)
+    /// For a copy in which the owner does not exist. Counts them where they show: more blocks were taken than ever
+    /// came. (Elsewhere as many taken and given are missing, for good.)
     pub(crate) fn mend_taken(&self) {
         let (_, given) = self.traffic_racy();
         if given > u64::MAX / 2 {
-            self.count_taken();
+            self.count_all_taken(given.wrapping_neg());
         }
     }
 
