@@ -61,7 +61,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// The mechanisms that were chosen at boot.
     pub fn mechanisms(&self) -> Mechanisms {
-        self.world.shared.mechanisms
+        *self.world.shared.mechanisms()
     }
 
     /// Page size and largest orders.

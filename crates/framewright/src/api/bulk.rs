@@ -146,7 +146,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = self.world();
         let machine = &world.shared.machine;
         let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
-        let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
+        let pcp = cx.own.fast_zone(route.highest).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
         machine.step(Step::Route);
         let heads = route.heads();
@@ -173,7 +173,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
         let alloc_flags = AllocFlags { nofragment: world.may_avoid_mixing(zone), ..alloc_flags };
         let mut done = 0_usize;
-        let cached_first = !world.shared.mechanisms.marks_bind_cached();
+        let cached_first = !world.shared.mechanisms().marks_bind_cached();
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
             let cached = if cached_first { pcp.alloc_cached(ring) } else { None };

@@ -128,7 +128,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Serves a request from the running CPU's list; `None` if the list is empty. The block's head says "allocated".
     #[inline(always)]
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
-        let zone = own.fast_zones.get(route.highest.index())?;
+        let zone = own.fast_zone(route.highest)?;
         let pcp = self.pcps.record(cpu, zone.index())?;
         self.alloc_from_ring(pcp.ring(route.ring)?, route.heads())
     }
@@ -177,7 +177,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order).ok_or(None)?;
-        let zone = cx.own.fast_zones.get(route.highest.index()).and_then(|&zone| self.zone(zone)).ok_or(None)?;
+        let zone = cx.own.fast_zone(route.highest).and_then(|zone| self.zone(zone)).ok_or(None)?;
         let pcp = self.pcps.enter(cx, zone).ok_or(None)?;
         let Some(frame) = pcp.alloc_cached(route.ring) else { return Err(Some(pcp)) };
         // While the lists are held, so that the block is part of something at every moment.
@@ -192,7 +192,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
-        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path) else { return false };
+        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path()) else { return false };
         let pageblock = frames.pageblock(frame);
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
@@ -219,7 +219,7 @@ impl<'a, M: Machine> World<'a, M> {
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.has_fast_path || self.shared.machine.traces() {
+        if !is_ours || !own.has_fast_path() || self.shared.machine.traces() {
             return None;
         }
         let pageblock = frames.pageblock(frame);

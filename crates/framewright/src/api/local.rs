@@ -109,7 +109,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             allocator: self,
             own,
             fast_lists: front,
-            slots: if own.has_fast_path { world.pcps.slots } else { &[] },
+            slots: if own.has_fast_path() { world.pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             popped: Cell::new(None),
             giving: Cell::new(Seen::NOTHING),
@@ -129,7 +129,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     /// Whether the fast path is on.
     pub(crate) fn has_fast_path(&self) -> bool {
-        self.own.has_fast_path
+        self.own.has_fast_path()
     }
 
     /// Allocates as [`Allocator::alloc`] does.
@@ -242,7 +242,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     /// Returns the frame's index in the run; `None` without a fast path, or where there is no memory.
     fn find(&self, pfn: Pfn) -> Option<u64> {
         let world = self.allocator.world();
-        if !self.own.has_fast_path {
+        if !self.own.has_fast_path() {
             return None;
         }
         let mut seen = self.giving.get();

@@ -22,7 +22,6 @@ use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
 use crate::pcp::pcp_guard::Pcps;
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::rules::ListRules;
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
@@ -158,7 +157,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let world = World {
         shared: Shared {
             machine,
-            mechanisms: config.mechanisms,
+            chosen: config.mechanisms,
             frames,
             cpus: parts.cpus,
             events: GlobalEvents::default(),
@@ -271,7 +270,7 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         if size.present == 0 {
             continue;
         }
-        let rules = ListRules { has_fast_path, ..config.mechanisms.list_rules() };
+        let rules = config.mechanisms.list_rules(has_fast_path);
         let plan = PcpPlan { rules, ..config.pcp_plan(idx, size) };
         zone.pcp = plan.size;
         let own = ClusterRange { first: cluster, count: config.clusters_of(idx) };

@@ -258,7 +258,7 @@ impl<'c> Config<'c> {
             most: self.pcp_most_of(zone, size),
             managed: size.managed,
             pageblock_order: self.geometry.pageblock_order,
-            rules: self.mechanisms.list_rules(),
+            rules: self.mechanisms.list_rules(false),
             is_hardened: self.mechanisms.is_hardened(),
         }
     }

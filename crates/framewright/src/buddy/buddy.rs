@@ -446,7 +446,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// The block is already off its list.
     pub(crate) fn carve(&self, halves: Halves, migratetype: MigrateType) {
-        if self.shared.mechanisms.prefetch == Prefetch::Halves {
+        if self.shared.mechanisms().prefetch == Prefetch::Halves {
             halves.for_each(|(rest, _)| self.frames().ask_for(&self.shared.machine, rest));
         }
         let mut given = FrameCount::ZERO;

@@ -248,7 +248,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
 }
 
 fn is_loose<M: Machine>(buddy: &Buddy<'_, '_, M>) -> bool {
-    buddy.shared.mechanisms.hygiene == Hygiene::Loose
+    buddy.shared.mechanisms().hygiene == Hygiene::Loose
 }
 
 /// Returns the first type in the request's fallback order that has a block of `order`.

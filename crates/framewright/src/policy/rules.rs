@@ -45,9 +45,10 @@ pub(crate) struct NumaRules {
 }
 
 impl Mechanisms {
-    /// Returns the rules of a CPU's lists, without a fast path.
-    pub(crate) const fn list_rules(&self) -> ListRules {
-        ListRules { has_depot: self.has_depot(), has_fast_path: false, protection: self.pcp_protection }
+    /// Returns the rules of a CPU's lists, with a fast path if the machine has one too.
+    pub(crate) const fn list_rules(&self, machine_has_fast_path: bool) -> ListRules {
+        let has_fast_path = machine_has_fast_path && self.allows_fast_path();
+        ListRules { has_depot: self.has_depot(), has_fast_path, protection: self.pcp_protection }
     }
 
     /// Returns the rules of a zone's counters.

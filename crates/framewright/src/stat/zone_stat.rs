@@ -99,6 +99,12 @@ impl<M: Machine> ZoneCounters<M> {
         self.rules = mechanisms.counter_rules();
     }
 
+    /// Returns the rules of the counters.
+    #[inline(always)]
+    fn rules(&self) -> CounterRules {
+        self.rules
+    }
+
     /// Names the words whose position depends on a choice.
     fn name_placed(&self, visit: &mut Words<'_>) {
         let numa = usize::from(self.places.numa);
@@ -144,7 +150,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Returns a mark as it is in force, including the boost.
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
         let stored = self.mark_unboosted(mark);
-        if self.rules.has_boost { stored.saturating_add(self.boost()) } else { stored }
+        if self.rules().has_boost { stored.saturating_add(self.boost()) } else { stored }
     }
 
     /// Returns a mark as it was set, without the boost.
@@ -211,7 +217,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns true to one of the callers if background reclaim must be woken.
     pub(crate) fn take_note(&self) -> bool {
-        self.rules.has_boost
+        self.rules().has_boost
             && self.boost_is_new.load(Ordering::Relaxed) != 0
             && self.boost_is_new.swap(0, Ordering::Relaxed) != 0
     }
@@ -224,7 +230,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns whether CPUs keep deltas of the numbers of free frames.
     pub(crate) fn has_deltas(&self) -> bool {
-        self.rules.has_deltas
+        self.rules().has_deltas
     }
 
     pub(crate) fn set_drift_mark(&self, frames: u64) {
@@ -240,7 +246,7 @@ impl<M: Machine> ZoneCounters<M> {
             cma: not_negative(self.cma().load(Ordering::Relaxed)),
             highatomic: self.highatomic.load(Ordering::Relaxed),
         };
-        if self.rules.has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
+        if self.rules().has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
             return self.memory_exact(stats, zone);
         }
         told
@@ -281,9 +287,9 @@ impl<M: Machine> ZoneCounters<M> {
         let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match all.diffs(cpu, zone).filter(|_| self.rules.has_deltas && change != 0) {
+            match all.diffs(cpu, zone).filter(|_| self.rules().has_deltas && change != 0) {
                 Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
-                None if self.rules.has_deltas => self.told(item, all).tell(change as i64),
+                None if self.rules().has_deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
@@ -307,7 +313,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Changes a counter of the embedder on this CPU.
     pub(crate) fn count_own(&self, stats: ZoneStats<'_, '_, M>, cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.rules.has_deltas).map(|diffs| &diffs.deltas);
+        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.rules().has_deltas).map(|diffs| &diffs.deltas);
         self.told(item, stats.all).count(kept, item, change);
     }
 

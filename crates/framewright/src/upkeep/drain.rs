@@ -330,7 +330,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         self.shared.machine.step(Step::Drain);
         let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return FrameCount::ZERO };
-        if pcp.rules.has_depot {
+        if pcp.rules().has_depot {
             self.shared.machine.step(Step::DrainCount);
         }
         // Held lists may look empty while their frames are in motion. Waiting for the end of that is enough. If drains

@@ -161,7 +161,7 @@ impl<M: Machine> World<'_, M> {
     /// Switched off, they read as 0. Switched on, they count from 0.
     pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
         let (shared, stats) = (&self.shared, &self.shared.stats);
-        if !shared.mechanisms.counts_numa() {
+        if !shared.mechanisms().counts_numa() {
             return false;
         }
         if on && !stats.is_counting() {

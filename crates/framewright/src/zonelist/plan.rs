@@ -10,7 +10,7 @@
 use crate::buddy::fallback::Want;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::{CallCx, Shared};
+use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
 use crate::types::units::{NodeId, Order, Pfn, ZoneKind};
@@ -36,8 +36,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Returns what a request wants of a zone's lists.
     pub(crate) fn want(&self, plan: &Plan, alloc_flags: AllocFlags) -> Want {
         let Plan { order, migratetype, gfp, .. } = *plan;
-        let Shared { mechanisms, frames, .. } = &self.shared;
-        let least = match mechanisms.stall_order.get() {
+        let frames = &self.shared.frames;
+        let least = match self.shared.mechanisms().stall_order.get() {
             _ if alloc_flags.nofragment => frames.geometry.pageblock_order,
             Some(stall) if alloc_flags.stall => stall,
             _ => Order(0),

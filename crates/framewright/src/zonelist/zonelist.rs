@@ -58,7 +58,7 @@ impl<'a, M: Machine> World<'a, M> {
             Some(preferred) => {
                 // A listed block is served even if the zone has none of that order, as long as the zone has free
                 // memory.
-                let usable = self.shared.mechanisms.marks_bind_cached()
+                let usable = self.shared.mechanisms().marks_bind_cached()
                     && preferred.may_take_racy(&self.shared, Order(0), plan.highest, alloc_flags);
                 if usable
                     && let Ok(frame) =
@@ -113,10 +113,10 @@ impl<'a, M: Machine> World<'a, M> {
         let mut alloc_flags =
             AllocFlags { nofragment: alloc_flags.nofragment && self.may_avoid_mixing(preferred), ..alloc_flags };
         // Not enforced: given up when the walk would leave the node, or found nothing.
-        let enforced = self.shared.mechanisms.mixes_last();
+        let enforced = self.shared.mechanisms().mixes_last();
         let mut zone = zones.next();
         let mut why = Why::Watermark;
-        let cached_first = !self.shared.mechanisms.marks_bind_cached();
+        let cached_first = !self.shared.mechanisms().marks_bind_cached();
         loop {
             self.shared.machine.step(Step::ZoneTry);
             let here = zone.filter(|zone| !alloc_flags.nofragment || enforced || zone.node() == preferred.node());
@@ -156,7 +156,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// worth it.
     pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
         let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
-        match self.shared.mechanisms.nofragment {
+        match self.shared.mechanisms().nofragment {
             Nofragment::Off => false,
             Nofragment::FirstPass => {
                 preferred.kind() == ZoneKind::Normal && (self.nodes == 1 || lower.is_some_and(Zone::is_populated))
