@@ -49,10 +49,16 @@ record! {
 }
 
 impl<M: Machine> Cpu<M> {
+    /// Whether the machine's constant mechanisms, if it has any, allow a fast path.
+    const MAY_BE_FAST: bool = match M::MECHANISMS {
+        Some(fixed) => fixed.allows_fast_path(),
+        None => true,
+    };
+
     /// Returns whether a free on this CPU checks only that the block is allocated.
     #[inline(always)]
     pub(crate) fn has_fast_path(&self) -> bool {
-        self.has_fast_path
+        Self::MAY_BE_FAST && self.has_fast_path
     }
 
     /// Returns the zone that serves a request without further checks, by the highest kind that it may use.
@@ -60,7 +66,7 @@ impl<M: Machine> Cpu<M> {
     /// `None` where the mechanisms check every request.
     #[inline(always)]
     pub(crate) fn fast_zone(&self, highest: ZoneKind) -> Option<ZoneIdx> {
-        self.fast_zones.get(highest.index()).copied()
+        if Self::MAY_BE_FAST { self.fast_zones.get(highest.index()).copied() } else { None }
     }
 }
 
@@ -88,9 +94,13 @@ pub(crate) struct Shared<'a, M: Machine> {
 
 impl<M: Machine> Shared<'_, M> {
     /// Returns the mechanisms that are on.
+    // Inlined, so that a machine's constant removes the code of all others.
     #[inline(always)]
     pub(crate) fn mechanisms(&self) -> &Mechanisms {
-        &self.chosen
+        match const { &M::MECHANISMS } {
+            Some(fixed) => fixed,
+            None => &self.chosen,
+        }
     }
 }
 

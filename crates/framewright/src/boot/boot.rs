@@ -131,6 +131,9 @@ pub(crate) fn boot<'a, M: Machine>(
     parts: Parts<'a, M>,
 ) -> Result<World<'a, M>, BootError> {
     let layout = Layout::of(config)?;
+    if let Some(switch) = M::MECHANISMS.and_then(|fixed| fixed.difference(&config.mechanisms)) {
+        return Err(BootError::OtherMechanisms(switch));
+    }
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;

@@ -179,7 +179,7 @@ impl<M: Machine> Pcp<M> {
     /// Returns the rules of the lists.
     #[inline(always)]
     pub(crate) fn rules(&self) -> ListRules {
-        self.rules
+        M::MECHANISMS.map_or(self.rules, |fixed| fixed.list_rules(self.rules.has_fast_path))
     }
 
     /// Lays the rings out from slot `start` on; returns the first slot after them.

@@ -63,6 +63,13 @@ macro_rules! switches {
             /// Names of all switches.
             pub const SWITCHES: &[&str] = &[$($key,)+ $($nkey),+];
 
+            /// Returns the name of a switch that `other` sets otherwise, if there is one.
+            pub(crate) fn difference(&self, other: &Mechanisms) -> Option<&'static str> {
+                $( if self.$field != other.$field { return Some($key); } )+
+                $( if self.$number != other.$number { return Some($nkey); } )+
+                None
+            }
+
             /// Sets one switch by name.
             ///
             /// # Errors

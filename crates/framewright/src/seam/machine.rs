@@ -14,6 +14,7 @@
 //! [`Machine::fence`]. Alternatively, the pair [`Machine::light_fence`] / [`Machine::heavy_fence`] orders them; there
 //! the side that runs rarely pays for both.
 
+use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::step::Step;
@@ -118,6 +119,12 @@ pub trait Machine {
     ///
     /// If so, a pin is a lease of the CPU's records instead of preemption turned off.
     const SLEEPS_PINNED: bool = false;
+
+    /// Mechanisms that are known when the embedder is compiled.
+    ///
+    /// The compiler removes the code of all others. Boot refuses a configuration with other mechanisms. `None`: the
+    /// configuration chooses at run time.
+    const MECHANISMS: Option<Mechanisms> = None;
 
     /// Turns preemption off and returns the guard. Nests.
     ///

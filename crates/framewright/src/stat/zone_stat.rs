@@ -102,7 +102,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Returns the rules of the counters.
     #[inline(always)]
     fn rules(&self) -> CounterRules {
-        self.rules
+        M::MECHANISMS.map_or(self.rules, |fixed| fixed.counter_rules())
     }
 
     /// Names the words whose position depends on a choice.

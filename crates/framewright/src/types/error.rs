@@ -226,6 +226,8 @@ pub enum BootError {
     },
     /// The mechanisms conflict, for this reason.
     Mechanisms(&'static str),
+    /// The machine's constant [`crate::Machine::MECHANISMS`] sets this switch otherwise.
+    OtherMechanisms(&'static str),
     /// `pcp-protection=own-lists` was chosen on a machine that does not keep interrupts apart.
     ///
     /// See [`crate::seam::machine::Machine::keeps_interrupts_apart`].
@@ -254,6 +256,9 @@ impl fmt::Display for BootError {
                 write!(f, "{given} counters of the embedder's are more than the {most} that a {of} has room for")
             }
             BootError::Mechanisms(reason) => write!(f, "these mechanisms do not go together: {reason}"),
+            BootError::OtherMechanisms(switch) => {
+                write!(f, "the machine is compiled for other mechanisms: its {switch} differs")
+            }
             BootError::Interrupts => f.write_str(
                 "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection",
             ),
@@ -373,6 +378,11 @@ mod tests {
                 "9 counters of the embedder's are more than the 8 that a zone has room for";
             BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
                 "these mechanisms do not go together: two of them";
+            BootError::OtherMechanisms(_) => BootError::OtherMechanisms("depot"),
+                "the machine is compiled for other mechanisms: its depot differs";
+            BootError::OtherMechanisms(switch) => {
+                write!(f, "the machine is compiled for other mechanisms: its {switch} differs")
+            }
             BootError::Interrupts => BootError::Interrupts,
                 "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection";
             BootError::TooShort { .. } => BootError::TooShort { part: "zones", needed: 4, given: 3 },
