@@ -5,6 +5,7 @@
 use crate::frame::cluster::Clusters;
 use crate::frame::frame::Frames;
 use crate::policy::mechanisms::Mechanisms;
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::Machine;
 use crate::stat::node_stat::NodeStats;
@@ -49,16 +50,10 @@ record! {
 }
 
 impl<M: Machine> Cpu<M> {
-    /// Whether the machine's constant mechanisms, if it has any, allow a fast path.
-    const MAY_BE_FAST: bool = match M::MECHANISMS {
-        Some(fixed) => fixed.allows_fast_path(),
-        None => true,
-    };
-
     /// Returns whether a free on this CPU checks only that the block is allocated.
     #[inline(always)]
     pub(crate) fn has_fast_path(&self) -> bool {
-        Self::MAY_BE_FAST && self.has_fast_path
+        M::MAY_BE_FAST && self.has_fast_path
     }
 
     /// Returns the zone that serves a request without further checks, by the highest kind that it may use.
@@ -66,7 +61,7 @@ impl<M: Machine> Cpu<M> {
     /// `None` where the mechanisms check every request.
     #[inline(always)]
     pub(crate) fn fast_zone(&self, highest: ZoneKind) -> Option<ZoneIdx> {
-        if Self::MAY_BE_FAST { self.fast_zones.get(highest.index()).copied() } else { None }
+        if M::MAY_BE_FAST { self.fast_zones.get(highest.index()).copied() } else { None }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::frame::cluster::{CutRun, Heap, Inserted};
 use crate::frame::frame::{Corrupt, Frames};
 use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::Shared;
 use crate::stat::tally::{ListCount, Tally};
@@ -165,8 +166,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return Err(Corrupt(frame));
         }
         let taken = state.taken(self.cpu);
-        self.remove_at(frame, ListId { order, migratetype }, state.is_skipped())?;
-        if state.is_skipped() {
+        let is_skipped = M::MAY_SKIP && state.is_skipped();
+        self.remove_at(frame, ListId { order, migratetype }, is_skipped)?;
+        if is_skipped {
             self.tally.uncount_skipped(BlockCount::ONE);
         }
         // A plain store: states are changed by the exclusive holder of the lock, or by CPUs that share it.

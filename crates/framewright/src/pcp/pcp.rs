@@ -54,6 +54,7 @@ use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::rules::ListRules;
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::shared::Cpu;
@@ -279,7 +280,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Takes the block that has waited longest; returns it and its order.
     pub(crate) fn pop_waiting(&self, slots: &[M::U32], frames: &Frames<'_, M>) -> Option<(Frame, Order)> {
-        let frame = self.waiting.pop_bottom(slots)?;
+        let frame = if M::MAY_WAIT { self.waiting.pop_bottom(slots)? } else { return None };
         let order = frames.head(frame).order();
         self.count_waiting((order.frames() as u32).wrapping_neg());
         Some((frame, order))

@@ -15,7 +15,8 @@
 //! function is inlined, so that the compiler knows its result and removes the other choice's code.
 
 use crate::policy::mechanisms::{
-    Compaction, Depot, Hardened, Mechanisms, Nofragment, NumaStat, PcpMark, PcpProtection, Refill, Threshold, ZoneStat,
+    Compaction, Depot, FreePath, Hardened, Mechanisms, Nofragment, NumaStat, PcpMark, PcpProtection, Refill, Threshold,
+    ZoneStat,
 };
 
 /// Rules of a CPU's lists of one zone.
@@ -91,6 +92,12 @@ impl Mechanisms {
     #[inline(always)]
     pub(crate) const fn marks_bind_cached(&self) -> bool {
         matches!(self.pcp_mark, PcpMark::EveryRequest)
+    }
+
+    /// Returns whether free blocks may stay unmerged.
+    #[inline(always)]
+    pub(crate) const fn skips_merging(&self) -> bool {
+        !matches!(self.free_path, FreePath::MergeUnderLock)
     }
 
     /// Returns whether CPUs own pageblocks.

@@ -1,0 +1,42 @@
+//! What a machine's constant mechanisms rule out, as constants that remove code.
+//!
+//! [`Machine::MECHANISMS`] is read in two ways. A question about the mechanisms at work goes to the shared record
+//! (`shared.rs::Shared::mechanisms`), or to the rules that a record keeps. Some code has no such question. It finds
+//! its arrays empty, or a count 0, where its mechanism is off. Such code asks one of the constants here first. They are
+//! true unless the machine was compiled for mechanisms that never need it.
+//!
+//! Cost: none. Where a machine has no constant mechanisms, the condition is `true`.
+
+use crate::seam::machine::Machine;
+
+macro_rules! compiled {
+    ($( $(#[doc = $doc:literal])+ $name:ident = $question:ident; )+) => {
+        /// Constants of every machine; the description of this module explains them.
+        pub(crate) trait Compiled: Machine {
+            $(
+                $(#[doc = $doc])+
+                const $name: bool = match Self::MECHANISMS {
+                    Some(fixed) => fixed.$question(),
+                    None => true,
+                };
+            )+
+        }
+    };
+}
+
+compiled! {
+    /// Whether per-CPU lists may serve requests and accept frees without a check.
+    MAY_BE_FAST = allows_fast_path;
+    /// Whether depots may have magazines.
+    MAY_STORE = has_depot;
+    /// Whether free blocks may stay unmerged.
+    MAY_SKIP = skips_merging;
+    /// Whether zones may have clusters.
+    MAY_CLUSTER = keeps_clusters;
+    /// Whether CPUs may own pageblocks.
+    MAY_OWN = owns_pageblocks;
+    /// Whether freed blocks may wait before their reuse.
+    MAY_WAIT = is_hardened;
+}
+
+impl<M: Machine> Compiled for M {}
