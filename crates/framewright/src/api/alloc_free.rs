@@ -46,7 +46,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if self.machine().fault(Fault::Alloc) {
             return self.failed(request, Why::Fault);
         }
-        match Route::of(request, self.geometry().pageblock_order).and_then(front) {
+        match Route::of::<M>(request, self.geometry().pageblock_order).and_then(front) {
             Some(pfn) => {
                 self.announce(pfn, request);
                 Ok(pfn)

@@ -136,6 +136,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
     }
 
+    /// Refuses a call that takes memory by its place, where it would change the types of pageblocks.
+    pub(crate) fn needs_mobility(&self) -> Result<(), AllocError> {
+        if M::FEATURES.mobility { Ok(()) } else { Err(AllocError::LeftOut("mobility")) }
+    }
+
     /// Refuses a call that waits for other CPUs, reclaims or moves memory, if it comes from an interrupt
     /// (`context.rs`).
     pub(crate) fn outside_of_interrupts(&self) -> Result<(), AllocError> {
@@ -156,6 +161,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let gfp = request.gfp;
         if are_contradictory(gfp) {
             return Err(AllocError::BadFlags);
+        }
+        if !M::FEATURES.nodes && !matches!(request.policy, Policy::Local) {
+            return Err(AllocError::LeftOut("nodes"));
+        }
+        if !M::FEATURES.address_limits && request.below.is_some() {
+            return Err(AllocError::LeftOut("address_limits"));
         }
         match request.policy {
             Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),

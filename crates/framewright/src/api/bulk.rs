@@ -145,7 +145,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         let machine = &world.shared.machine;
-        let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
+        let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
         let pcp = cx.own.fast_zone(route.highest).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
         machine.step(Step::Route);

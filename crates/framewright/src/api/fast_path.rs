@@ -17,6 +17,7 @@
 use crate::frame::head::Head;
 use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, RingId, Slots};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
@@ -46,13 +47,13 @@ pub(crate) const fn are_contradictory(gfp: Gfp) -> bool {
 impl Route {
     /// The route of a request; `None` if only the slow path can serve it.
     #[inline(always)]
-    pub(crate) const fn of(request: &Request, pageblock_order: Order) -> Option<Route> {
+    pub(crate) fn of<M: Machine>(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
         let is_special = !matches!(request.policy, Policy::Local) || request.below.is_some();
         if is_special || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
             return None;
         }
-        let migratetype = gfp.migratetype();
+        let migratetype = M::mobility_of(gfp);
         let Some(ring) = RingId::of(order, migratetype, pageblock_order) else { return None };
         let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
         Some(Route { ring, highest: gfp.highest_zone(), head })
@@ -176,7 +177,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
-        let route = Route::of(request, frames.geometry.pageblock_order).ok_or(None)?;
+        let route = Route::of::<M>(request, frames.geometry.pageblock_order).ok_or(None)?;
         let zone = cx.own.fast_zone(route.highest).and_then(|zone| self.zone(zone)).ok_or(None)?;
         let pcp = self.pcps.enter(cx, zone).ok_or(None)?;
         let Some(frame) = pcp.alloc_cached(route.ring) else { return Err(Some(pcp)) };

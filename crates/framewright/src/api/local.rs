@@ -169,7 +169,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     fn alloc_of_another_run(&self, request: &Request) -> Option<Frame> {
         let frame = self.popped.take()?;
         let frames = &self.allocator.world().shared.frames;
-        let route = Route::of(request, frames.geometry.pageblock_order)?;
+        let route = Route::of::<M>(request, frames.geometry.pageblock_order)?;
         let ring = self.fast_lists.get(route.highest.index())?.ring(route.ring)?;
         let heads = route.heads();
         let run = frames.map.run_at(frame);

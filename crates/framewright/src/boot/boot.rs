@@ -134,6 +134,12 @@ pub(crate) fn boot<'a, M: Machine>(
     if let Some(switch) = M::MECHANISMS.and_then(|fixed| fixed.difference(&config.mechanisms)) {
         return Err(BootError::OtherMechanisms(switch));
     }
+    if !M::FEATURES.nodes && config.nodes() > 1 {
+        return Err(BootError::LeftOut("nodes"));
+    }
+    if !M::FEATURES.mobility && !config.cma.is_empty() {
+        return Err(BootError::LeftOut("mobility"));
+    }
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;

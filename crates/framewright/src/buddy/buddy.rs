@@ -245,7 +245,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// If damage is found on the way, no block is lost: the block merged so far is put on a list, or quarantined.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
-        if order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
+        if M::FEATURES.mobility && order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
             // Its pageblocks were given different types while it was in use.
             let half = order.down();
             self.free(frame, half, place);
@@ -301,7 +301,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             if self.unlink(buddy, order, found).is_err() {
                 break;
             }
-            if found != migratetype {
+            if M::FEATURES.mobility && found != migratetype {
                 self.frames().retag(buddy, order, migratetype);
             }
             frame = Frame(frame.0.min(buddy.0));

@@ -207,7 +207,7 @@ impl<M: Machine> Frames<'_, M> {
         }
         let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
         let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
-        (same_zone && same_kind).then_some(found)
+        (same_zone && (same_kind || !M::FEATURES.mobility)).then_some(found)
     }
 
     /// Returns the block or hole that contains `frame`.

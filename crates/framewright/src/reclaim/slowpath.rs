@@ -169,12 +169,14 @@ impl<'a, M: Machine> World<'a, M> {
                     drained.or_else(|_| self.compact_for(plan, alloc_flags, Effort::Worthwhile))
                 }
                 Rung::Drain => self.try_drained(plan, most, claim, FEW_ROUNDS),
-                Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, alloc_flags),
+                Rung::Reclaim if M::FEATURES.reclaim && may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => {
+                    self.reclaim(plan, alloc_flags)
+                }
                 Rung::Unboosted if self.shared.mechanisms().boosts_marks() => {
                     self.try_drained(plan, last, claim, FEW_ROUNDS)
                 }
                 Rung::Mix if enforced && !keeps_apart => self.try_drained(plan, mixing, claim, FEW_ROUNDS),
-                Rung::HighAtomic if may_wait => self.try_unreserved(plan, mixing),
+                Rung::HighAtomic if M::FEATURES.mobility && may_wait => self.try_unreserved(plan, mixing),
                 _ => continue,
             };
             match result {
@@ -227,7 +229,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Wakes background reclaim on every node that the request could have used.
     fn wake_kswapd(&self, plan: &Plan) {
-        if !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
+        if !M::FEATURES.reclaim || !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
             return;
         }
         self.shared.events.count(GlobalEvent::KswapdWake);

@@ -8,6 +8,8 @@
 //! Cost: none. Where a machine has no constant mechanisms, the condition is `true`.
 
 use crate::seam::machine::Machine;
+use crate::types::migratetype::MigrateType;
+use crate::types::request::Gfp;
 
 macro_rules! compiled {
     ($( $(#[doc = $doc:literal])+ $name:ident = $question:ident; )+) => {
@@ -20,6 +22,14 @@ macro_rules! compiled {
                     None => true,
                 };
             )+
+
+            /// Returns the type of the pageblocks that a request prefers.
+            ///
+            /// Without mobility all pageblocks have one type.
+            #[inline(always)]
+            fn mobility_of(gfp: Gfp) -> MigrateType {
+                if Self::FEATURES.mobility { gfp.migratetype() } else { MigrateType::Movable }
+            }
         }
     };
 }

@@ -14,6 +14,7 @@
 //! [`Machine::fence`]. Alternatively, the pair [`Machine::light_fence`] / [`Machine::heavy_fence`] orders them; there
 //! the side that runs rarely pays for both.
 
+use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
@@ -125,6 +126,11 @@ pub trait Machine {
     /// The compiler removes the code of all others. Boot refuses a configuration with other mechanisms. `None`: the
     /// configuration chooses at run time.
     const MECHANISMS: Option<Mechanisms> = None;
+
+    /// Parts of the allocator that the embedder uses.
+    ///
+    /// The compiler removes the others. What needs one of them is refused.
+    const FEATURES: Features = Features::ALL;
 
     /// Turns preemption off and returns the guard. Nests.
     ///

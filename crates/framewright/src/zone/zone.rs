@@ -103,7 +103,7 @@ impl<M: Machine> Zone<M> {
     }
 
     pub(crate) fn node(&self) -> NodeId {
-        self.idx.node()
+        if M::FEATURES.nodes { self.idx.node() } else { NodeId(0) }
     }
 
     pub(crate) fn is_populated(&self) -> bool {

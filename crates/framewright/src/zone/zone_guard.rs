@@ -266,6 +266,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
+        if !M::FEATURES.repair {
+            return first.ok();
+        }
         first
             .or_else(|_| {
                 repair(self.zone, &buddy);

@@ -7,13 +7,16 @@
 //! - A policy may leave nodes out.
 //! - An address limit leaves out zones above it (`address_limit.rs`).
 
+use core::slice;
+
 use crate::buddy::fallback::Want;
 use crate::policy::watermark::AllocFlags;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
-use crate::types::units::{NodeId, Order, Pfn, ZoneKind};
+use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::node_states::nodes_with;
 use crate::zonelist::world::World;
@@ -50,7 +53,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Counts the turn of an interleaved policy.
     pub(crate) fn plan(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Plan {
         let turn = match request.policy {
-            Policy::Interleave(_) => {
+            Policy::Interleave(_) if M::FEATURES.nodes => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);
                 cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
                 turn
@@ -64,6 +67,23 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// `turn` selects the node that an interleaved policy prefers.
     pub(crate) fn plan_from(&self, near: NodeId, turn: u32, request: &Request) -> Plan {
+        let gfp = request.gfp;
+        let plan = Plan {
+            order: request.order,
+            migratetype: M::mobility_of(gfp),
+            gfp,
+            highest: gfp.highest_zone(),
+            start: near,
+            allowed: NodeSet::ALL,
+            below: if M::FEATURES.address_limits { request.below } else { None },
+            turn: None,
+        };
+        if M::FEATURES.nodes { self.plan_nodes(plan, turn, request) } else { Plan { start: NodeId(0), ..plan } }
+    }
+
+    /// Adds the nodes of a request to its plan, which prefers the caller's node so far.
+    fn plan_nodes(&self, plan: Plan, turn: u32, request: &Request) -> Plan {
+        let near = plan.start;
         let only_here = request.gfp.contains(__GFP_THISNODE);
         let turn = match request.policy {
             Policy::Interleave(nodes) => nodes.only_with(self.nodes_for(request)).nth_cyclic(turn),
@@ -77,16 +97,7 @@ impl<'a, M: Machine> World<'a, M> {
             Policy::Local | Policy::Interleave(_) => (turn.unwrap_or(near), NodeSet::ALL),
         };
         let is_one = only_here && !matches!(request.policy, Policy::Bind(_));
-        Plan {
-            order: request.order,
-            migratetype: request.gfp.migratetype(),
-            gfp: request.gfp,
-            highest: request.gfp.highest_zone(),
-            start,
-            allowed: if is_one { NodeSet::only(start) } else { allowed },
-            below: request.below,
-            turn,
-        }
+        Plan { start, allowed: if is_one { NodeSet::only(start) } else { allowed }, turn, ..plan }
     }
 
     /// Returns the nodes with memory in a zone that a request may use.
@@ -117,11 +128,58 @@ impl<'a, M: Machine> World<'a, M> {
     /// Returns the zones that a plan may use, in the order of trial.
     ///
     /// None of them has a frame at or above the plan's address limit.
-    pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
-        let Plan { highest, allowed, below, start, .. } = *plan;
-        self.zones_from(start).filter(move |zone| {
-            let fits = below.is_none_or(|limit| zone.span.end <= limit);
-            zone.kind() <= highest && allowed.contains(zone.node()) && fits
-        })
+    pub(crate) fn zonelist(&self, plan: &Plan) -> Zonelist<'a, M> {
+        self.zonelist_of(plan, false)
+    }
+
+    /// Returns the zones of a plan that its address limit cuts through (`address_limit.rs`).
+    pub(crate) fn split_zones(&self, plan: &Plan) -> Zonelist<'a, M> {
+        self.zonelist_of(plan, true)
+    }
+
+    // Out of line, as its iterator.
+    #[inline(never)]
+    fn zonelist_of(&self, plan: &Plan, split: bool) -> Zonelist<'a, M> {
+        let start = plan.start.index().saturating_mul(self.zones.len());
+        let list = self.zonelists.get(start..start.saturating_add(self.zones.len())).unwrap_or(&[]);
+        let limit = plan.below.unwrap_or(if split { Pfn(0) } else { Pfn(u64::MAX) });
+        Zonelist { list: list.iter(), zones: self.zones, highest: plan.highest, allowed: plan.allowed, limit, split }
+    }
+}
+
+/// Iterator over the zones that a plan may use.
+pub(crate) struct Zonelist<'a, M: Machine> {
+    list: slice::Iter<'a, ZoneIdx>,
+    zones: &'a [Zone<M>],
+    highest: ZoneKind,
+    allowed: NodeSet,
+    limit: Pfn,
+    /// Only zones that the limit cuts through; else only those below it.
+    split: bool,
+}
+
+impl<M: Machine> Zonelist<'_, M> {
+    fn is_within_limit(&self, span: PfnRange) -> bool {
+        match self.split {
+            false => !M::FEATURES.address_limits || span.end <= self.limit,
+            true => M::FEATURES.address_limits && span.start < self.limit && self.limit < span.end,
+        }
+    }
+}
+
+impl<'a, M: Machine> Iterator for Zonelist<'a, M> {
+    type Item = &'a Zone<M>;
+
+    // Out of line: a dozen loops of the slow path share it.
+    #[inline(never)]
+    fn next(&mut self) -> Option<&'a Zone<M>> {
+        loop {
+            // The list ends with entries that name no zone.
+            let zone = self.zones.get(self.list.next()?.index())?;
+            let is_allowed = !M::FEATURES.nodes || self.allowed.contains(zone.node());
+            if is_allowed && zone.kind() <= self.highest && self.is_within_limit(zone.span) {
+                return Some(zone);
+            }
+        }
     }
 }

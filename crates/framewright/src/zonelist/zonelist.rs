@@ -88,7 +88,7 @@ impl<'a, M: Machine> World<'a, M> {
         alloc_flags: AllocFlags,
     ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order).ok_or(None)?;
-        if keeps_reserve(plan, alloc_flags) {
+        if M::FEATURES.mobility && keeps_reserve(plan, alloc_flags) {
             return Err(None);
         }
         let pcp = self.pcps.enter(cx, from.zone).ok_or(None)?;
@@ -183,7 +183,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Option<Frame> {
         let zone = from.zone;
         let want = self.want(plan, alloc_flags);
-        let reserve = keeps_reserve(plan, alloc_flags);
+        let reserve = M::FEATURES.mobility && keeps_reserve(plan, alloc_flags);
         if reserve && let Some(frame) = self.alloc_highatomic(cx, from, plan) {
             return Some(frame);
         }
@@ -218,7 +218,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes a block from a zone's high-atomic reserve.
     fn alloc_highatomic(&self, cx: CallCx<'_, 'a, M>, from: ServedFrom<'_, M>, plan: &Plan) -> Option<Frame> {
         let zone = from.zone;
-        if zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+        if !M::FEATURES.mobility || zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let guard = zone.lock(cx);
