@@ -201,7 +201,7 @@ pub(crate) fn boot<'a, M: Machine>(
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
     let blank = !config.mechanisms.is_hardened() || world.shared.machine.starts_zeroed();
-    config.pieces().for_each(|piece| fill(world, piece, blank));
+    config.each_piece(&mut |piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
 }
@@ -329,7 +329,7 @@ fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
 fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     let frames = &world.shared.frames;
     let mask = config.geometry.pageblock_order.mask();
-    for piece in config.pieces() {
+    config.each_piece(&mut |piece| {
         let mut pfn = piece.range.start;
         while pfn < piece.range.end {
             let here = PfnRange { start: pfn, end: Pfn(pfn.0 | mask).add(1) };
@@ -340,7 +340,7 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
             }
             pfn = here.end;
         }
-    }
+    });
 }
 
 /// Frees a piece's blocks, or withholds them.

@@ -109,21 +109,18 @@ impl<'c> Config<'c> {
         nodes.map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
     }
 
-    /// Returns the memory map cut at zone boundaries.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
-        let config = *self;
-        config.regions.iter().flat_map(move |region| {
-            let mut rest = region.range;
-            core::iter::from_fn(move || {
-                (!rest.is_empty()).then(|| {
-                    let start = rest.start;
-                    let end = config.boundary_behind(start).min(rest.end);
-                    rest.start = end;
-                    let zone = ZoneIdx::of(region.node, config.kind_at(start));
-                    Piece { range: PfnRange { start, end }, zone, usable: region.usable }
-                })
-            })
-        })
+    /// Calls `visit` with the pieces of the memory map, which is cut at zone boundaries.
+    // Not generic, so that its code exists once.
+    pub(crate) fn each_piece(&self, visit: &mut dyn FnMut(Piece)) {
+        for region in self.regions {
+            let mut start = region.range.start;
+            while start < region.range.end {
+                let end = self.boundary_behind(start).min(region.range.end);
+                let zone = ZoneIdx::of(region.node, self.kind_at(start));
+                visit(Piece { range: PfnRange { start, end }, zone, usable: region.usable });
+                start = end;
+            }
+        }
     }
 
     /// Returns the kind of zone at a frame.
@@ -151,9 +148,17 @@ impl<'c> Config<'c> {
     }
 
     fn boundary_behind(&self, pfn: Pfn) -> Pfn {
-        let movable = self.movable.iter().flat_map(|&range| [self.whole(range).start, self.whole(range).end]);
-        let all = movable.chain([self.limit(self.dma_end), self.limit(self.dma32_end)]);
-        all.filter(|&boundary| boundary > pfn).min().unwrap_or(Pfn(u64::MAX))
+        let mut next = Pfn(u64::MAX);
+        let mut consider = |boundary: Pfn| {
+            if boundary > pfn && boundary < next {
+                next = boundary;
+            }
+        };
+        for range in [PfnRange { start: self.dma_end, end: self.dma32_end }].iter().chain(self.movable) {
+            consider(self.limit(range.start));
+            consider(self.limit(range.end));
+        }
+        next
     }
 
     pub(crate) fn check(&self) -> Result<(), BootError> {
@@ -194,7 +199,10 @@ impl<'c> Config<'c> {
     /// Returns the sizes of a zone: span, present and managed frames.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
-        for piece in self.pieces().filter(|piece| piece.zone == zone) {
+        self.each_piece(&mut |piece| {
+            if piece.zone != zone {
+                return;
+            }
             size.span = if size.present == 0 {
                 piece.range
             } else {
@@ -204,7 +212,7 @@ impl<'c> Config<'c> {
             if piece.usable {
                 size.managed = size.managed.saturating_add(piece.range.frames());
             }
-        }
+        });
         size
     }
 
