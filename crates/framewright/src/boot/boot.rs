@@ -301,26 +301,26 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
 fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
     let length = nodes.saturating_mul(ZoneKind::COUNT);
-    for from in 0..nodes {
-        let start = from.saturating_mul(length);
-        let Some(list) = zonelists.get_mut(start..start.saturating_add(length)) else { continue };
+    zonelists.fill(ZoneIdx::NONE);
+    for (from, list) in zonelists.chunks_exact_mut(length.max(1)).enumerate() {
         // Keys differ, so the next node is the least above the last.
         let key = |to: usize| {
             let distance = config.distances.get(from.saturating_mul(nodes).saturating_add(to)).copied().unwrap_or(10);
             let turn = to.saturating_add(nodes).saturating_sub(from).checked_rem(nodes).unwrap_or(0);
-            (to != from, distance, turn, to)
+            u64::from(to != from) << 48 | u64::from(distance) << 32 | (turn as u64) << 16 | to as u64
         };
-        let mut last = None;
-        let by_distance = (0..nodes).filter_map(|_| {
-            last = (0..nodes).map(key).filter(|&next| last.is_none_or(|last| next > last)).min();
-            last.map(|(.., to)| NodeId(to as u8))
-        });
-        let zones = by_distance
-            .flat_map(|node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
-            .filter(|&zone| config.size_of(zone).present != 0)
-            .chain(core::iter::repeat(ZoneIdx::NONE));
-        for (entry, zone) in list.iter_mut().zip(zones) {
-            *entry = zone;
+        let (mut last, mut entries) = (None, list.iter_mut());
+        for _ in 0..nodes {
+            last = (0..nodes).map(key).filter(|next| last.is_none_or(|last| *next > last)).min();
+            let node = NodeId(last.unwrap_or(0) as u8);
+            for kind in ZoneKind::ALL.into_iter().rev() {
+                let zone = ZoneIdx::of(node, kind);
+                if config.size_of(zone).present != 0
+                    && let Some(entry) = entries.next()
+                {
+                    *entry = zone;
+                }
+            }
         }
     }
 }

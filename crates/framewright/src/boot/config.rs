@@ -217,8 +217,7 @@ impl<'c> Config<'c> {
     }
 
     pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c> {
-        (0..self.nodes())
-            .flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
+        (0..self.nodes().saturating_mul(ZoneKind::COUNT) as u16).map(ZoneIdx)
     }
 
     pub(crate) fn managed(&self) -> u64 {

@@ -77,8 +77,12 @@ impl Layout {
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
-        let magazines = config.zones().map(|zone| config.magazines_of(zone)).sum::<u64>().saturating_mul(shards as u64);
-        let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
+        let (mut magazines, mut ring_slots, mut clusters) = (0_u64, 0_u64, 0_usize);
+        for zone in config.zones() {
+            magazines = magazines.saturating_add(config.magazines_of(zone).saturating_mul(shards as u64));
+            ring_slots = ring_slots.saturating_add(self::ring_slots(config, zone));
+            clusters = clusters.saturating_add(config.clusters_of(zone) as usize);
+        }
         let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
         let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
         if entries > u64::from(u32::MAX) {
@@ -101,7 +105,7 @@ impl Layout {
             magazines: magazines as usize,
             range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
             cluster_of: if config.mechanisms.keeps_clusters() { frames as usize } else { 0 },
-            clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
+            clusters,
             owners,
             owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),
             hints: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },

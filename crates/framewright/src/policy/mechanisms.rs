@@ -65,9 +65,13 @@ macro_rules! switches {
 
             /// Returns the name of a switch that `other` sets otherwise, if there is one.
             pub(crate) fn difference(&self, other: &Mechanisms) -> Option<&'static str> {
-                $( if self.$field != other.$field { return Some($key); } )+
-                $( if self.$number != other.$number { return Some($nkey); } )+
-                None
+                let index = self.in_numbers().iter().zip(other.in_numbers()).position(|(one, other)| *one != other)?;
+                Mechanisms::SWITCHES.get(index).copied()
+            }
+
+            /// Returns the number of each choice, in the order of [`Mechanisms::SWITCHES`].
+            const fn in_numbers(&self) -> [u32; Mechanisms::SWITCHES.len()] {
+                [$(self.$field as u32,)+ $(self.$number.raw()),+]
             }
 
             /// Sets one switch by name.

@@ -162,8 +162,8 @@ impl Mechanisms {
 
     /// Least mechanisms.
     pub const MINIMAL: Mechanisms = Mechanisms {
-        pcp_mark: PcpMark::Refill,
         numa_stat: NumaStat::Off,
+        pcp_protection: PcpProtection::OwnLists,
         nofragment: Nofragment::Off,
         ..Mechanisms::BASELINE
     };
