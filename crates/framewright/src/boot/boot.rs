@@ -10,7 +10,7 @@
 //! Cost: nothing is allocated here, and no managed memory is touched. Zeroed slices need no initialisation, and are
 //! written only where blocks begin.
 
-use crate::boot::config::{Config, Piece, Runs};
+use crate::boot::config::{Config, Piece, Runs, Sizes};
 use crate::boot::layout::{Layout, grain_of};
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
@@ -22,6 +22,7 @@ use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
 use crate::pcp::pcp_guard::Pcps;
 use crate::pcp::shard::{Magazine, Shard};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
@@ -130,23 +131,17 @@ pub(crate) fn boot<'a, M: Machine>(
     config: &Config<'_>,
     parts: Parts<'a, M>,
 ) -> Result<World<'a, M>, BootError> {
-    let layout = Layout::of(config)?;
-    if let Some(switch) = M::MECHANISMS.and_then(|fixed| fixed.difference(&config.mechanisms)) {
-        return Err(BootError::OtherMechanisms(switch));
-    }
-    if !M::FEATURES.nodes && config.nodes() > 1 {
-        return Err(BootError::LeftOut("nodes"));
-    }
-    if !M::FEATURES.mobility && !config.cma.is_empty() {
-        return Err(BootError::LeftOut("mobility"));
-    }
+    let config = &Sizes::<M>::of(config);
+    let layout = Layout::compute(config)?;
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;
-    parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
+    parts.diffs.iter_mut().for_each(|diffs| diffs.place(config.mechanisms()));
     place_zones(config, parts.zones, parts.pcps, has_fast_path);
     place_zonelists(config, parts.zonelists);
-    place_shards(config, parts.shards);
+    if M::MAY_STORE {
+        place_shards(config, parts.shards);
+    }
     place_cpus(config, parts.cpus, parts.zonelists, has_fast_path);
     let frames = Frames {
         geometry: config.geometry,
@@ -166,7 +161,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let world = World {
         shared: Shared {
             machine,
-            chosen: config.mechanisms,
+            chosen: *config.mechanisms(),
             frames,
             cpus: parts.cpus,
             events: GlobalEvents::default(),
@@ -198,9 +193,9 @@ pub(crate) fn boot<'a, M: Machine>(
 }
 
 /// Frees all memory to its zones, and computes what depends on their sizes.
-fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+fn populate<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.mechanisms.is_hardened() || world.shared.machine.starts_zeroed();
+    let blank = !config.mechanisms().is_hardened() || world.shared.machine.starts_zeroed();
     config.each_piece(&mut |piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
@@ -208,12 +203,15 @@ fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
 
 /// Builds the depots; their entries come after all others.
 fn depots<'a, M: Machine>(
-    config: &Config<'_>,
+    config: &Sizes<'_, M>,
     layout: &Layout,
     shards: &'a [Shard<M>],
     magazines: &'a [Magazine<M>],
     slots: &'a [M::U32],
 ) -> Depots<'a, M> {
+    if !M::MAY_STORE {
+        return Depots { shards, magazines, each: 0, base: 0, entries: 0, slots };
+    }
     let entries = config.magazine_entries();
     let base = layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32;
     Depots { shards, magazines, each: config.shards(), base, entries, slots }
@@ -229,7 +227,7 @@ fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
     }
 }
 
-fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
+fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
     let each = config.shards();
     let mut next = 0_u32;
     for (i, zone) in config.zones().enumerate() {
@@ -243,9 +241,13 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
 }
 
 /// Writes to each CPU its node, and the zones of its fast path, if any.
-fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
+fn place_cpus<M: Machine>(config: &Sizes<'_, M>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
+        if !M::MAY_BE_FAST {
+            cpu.node = node;
+            continue;
+        }
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
         let zone = |kind| first(kind).filter(|_| has_fast_path).unwrap_or(ZoneIdx::NONE);
@@ -256,14 +258,14 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 /// Returns whether per-CPU lists serve requests and accept frees without further checks.
 ///
 /// They do if the mechanisms allow it, and the machine's fences and interrupts.
-fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
-    if config.mechanisms.needs_interrupts_apart() && !machine.keeps_interrupts_apart() {
+fn has_fast_path<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> Result<bool, BootError> {
+    if config.mechanisms().needs_interrupts_apart() && !machine.keeps_interrupts_apart() {
         return Err(BootError::Interrupts);
     }
-    Ok(machine.is_asymmetric() && config.mechanisms.allows_fast_path())
+    Ok(machine.is_asymmetric() && config.mechanisms().allows_fast_path())
 }
 
-fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
+fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
     let cpus = config.cpus.len();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
@@ -273,13 +275,13 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         zone.idx = idx;
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
-        zone.stat.place(config.zone_counters.len(), &config.mechanisms);
+        zone.stat.place(config.zone_counters.len(), config.mechanisms());
         zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
         zone.stat.set_marks(config.marks_of(idx, size));
         if size.present == 0 {
             continue;
         }
-        let rules = config.mechanisms.list_rules(has_fast_path);
+        let rules = config.mechanisms().list_rules(has_fast_path);
         let plan = PcpPlan { rules, ..config.pcp_plan(idx, size) };
         zone.pcp = plan.size;
         let own = ClusterRange { first: cluster, count: config.clusters_of(idx) };
@@ -298,7 +300,7 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
 /// Its own zones come first, then those of the other nodes by distance; of each node, the highest kind comes first. At
 /// equal distance the next higher number comes first, cyclically. So the neighbours of a full node do not all use the
 /// same node. Zones without memory are left out. The unused rest of the list names no zone.
-fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
+fn place_zonelists<M: Machine>(config: &Sizes<'_, M>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
     let length = nodes.saturating_mul(ZoneKind::COUNT);
     zonelists.fill(ZoneIdx::NONE);
@@ -326,7 +328,7 @@ fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
 }
 
 /// Writes to every pageblock its zone and type.
-fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+fn tag_pageblocks<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
     let frames = &world.shared.frames;
     let mask = config.geometry.pageblock_order.mask();
     config.each_piece(&mut |piece| {

@@ -7,17 +7,23 @@
 //!
 //! Cost: none. Where a machine has no constant mechanisms, the condition is `true`.
 
+use crate::policy::features::Features;
+use crate::policy::mechanisms::Mechanisms;
 use crate::seam::machine::Machine;
 use crate::types::migratetype::MigrateType;
 use crate::types::request::Gfp;
 
 macro_rules! compiled {
     ($( $(#[doc = $doc:literal])+ $name:ident = $question:ident; )+) => {
-        /// Constants of every machine; the description of this module explains them.
-        pub(crate) trait Compiled: Machine {
+        /// What is known when an embedder is compiled; the description of this module explains it.
+        pub(crate) trait Compiled {
+            /// The mechanisms, if they are known.
+            const FIXED: Option<Mechanisms>;
+            /// The features.
+            const PARTS: Features;
             $(
                 $(#[doc = $doc])+
-                const $name: bool = match Self::MECHANISMS {
+                const $name: bool = match Self::FIXED {
                     Some(fixed) => fixed.$question(),
                     None => true,
                 };
@@ -28,7 +34,7 @@ macro_rules! compiled {
             /// Without mobility all pageblocks have one type.
             #[inline(always)]
             fn mobility_of(gfp: Gfp) -> MigrateType {
-                if Self::FEATURES.mobility { gfp.migratetype() } else { MigrateType::Movable }
+                if Self::PARTS.mobility { gfp.migratetype() } else { MigrateType::Movable }
             }
         }
     };
@@ -45,8 +51,21 @@ compiled! {
     MAY_CLUSTER = keeps_clusters;
     /// Whether CPUs may own pageblocks.
     MAY_OWN = owns_pageblocks;
+    /// Whether CPUs may keep counts of their own.
+    MAY_KEEP = keeps_counts;
     /// Whether freed blocks may wait before their reuse.
     MAY_WAIT = is_hardened;
 }
 
-impl<M: Machine> Compiled for M {}
+impl<M: Machine> Compiled for M {
+    const FIXED: Option<Mechanisms> = M::MECHANISMS;
+    const PARTS: Features = M::FEATURES;
+}
+
+/// Any machine: nothing is known before the configuration.
+pub(crate) struct AnyMachine;
+
+impl Compiled for AnyMachine {
+    const FIXED: Option<Mechanisms> = None;
+    const PARTS: Features = Features::ALL;
+}
