@@ -51,7 +51,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// What is wrong with the configuration or the parts.
     pub fn boot(machine: M, config: &Config<'_>, parts: Parts<'a, M>) -> Result<Self, BootError> {
-        boot::boot(machine, config, parts).map(|world| Allocator { world })
+        Ok(Allocator { world: boot::boot(machine, config, parts)? })
     }
 
     /// The machine that the allocator runs on.

@@ -154,6 +154,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// has no route here or the lists are in use.
     #[inline]
     pub(crate) fn alloc_pinned(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Result<Frame, Option<Plan>> {
+        if !M::MAY_BE_FAST {
+            return Err(None);
+        }
         let searched = match self.alloc_cached(cx, request) {
             Ok(frame) => return Ok(frame),
             // A caller with a `Local` may have interrupted a section that holds the zone lock.
@@ -190,6 +193,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
+        if !M::MAY_BE_FAST {
+            return false;
+        }
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);

@@ -105,17 +105,17 @@ impl<M: Machine> Parts<'_, M> {
             cpus: cut("cpus", self.cpus, layout.cpus)?,
             pcps: cut("pcps", self.pcps, layout.pcps)?,
             slots: cut("slots", self.slots, layout.slots)?,
-            shards: cut("shards", self.shards, layout.shards)?,
-            magazines: cut("magazines", self.magazines, layout.magazines)?,
-            range_locks: cut("range_locks", self.range_locks, layout.range_locks)?,
-            cluster_of: cut("cluster_of", self.cluster_of, layout.cluster_of)?,
-            clusters: cut("clusters", self.clusters, layout.clusters)?,
-            owners: cut("owners", self.owners, layout.owners)?,
-            owned: cut("owned", self.owned, layout.owned)?,
-            hints: cut("hints", self.hints, layout.hints)?,
-            diffs: cut("diffs", self.diffs, layout.diffs)?,
+            shards: cut_if(M::MAY_STORE, "shards", self.shards, layout.shards)?,
+            magazines: cut_if(M::MAY_STORE, "magazines", self.magazines, layout.magazines)?,
+            range_locks: cut_if(M::MAY_SKIP, "range_locks", self.range_locks, layout.range_locks)?,
+            cluster_of: cut_if(M::MAY_CLUSTER, "cluster_of", self.cluster_of, layout.cluster_of)?,
+            clusters: cut_if(M::MAY_CLUSTER, "clusters", self.clusters, layout.clusters)?,
+            owners: cut_if(M::MAY_OWN, "owners", self.owners, layout.owners)?,
+            owned: cut_if(M::MAY_OWN, "owned", self.owned, layout.owned)?,
+            hints: cut_if(M::MAY_OWN, "hints", self.hints, layout.hints)?,
+            diffs: cut_if(M::MAY_KEEP, "diffs", self.diffs, layout.diffs)?,
             node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
-            node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
+            node_diffs: cut_if(M::MAY_KEEP, "node_diffs", self.node_diffs, layout.node_diffs)?,
         })
     }
 }
@@ -123,6 +123,17 @@ impl<M: Machine> Parts<'_, M> {
 fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&'a mut [T], BootError> {
     let given = slice.len();
     slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
+}
+
+/// Like [`cut`], for a part that only some mechanisms need.
+#[inline(always)]
+fn cut_if<'a, T>(
+    may_be: bool,
+    part: &'static str,
+    slice: &'a mut [T],
+    needed: usize,
+) -> Result<&'a mut [T], BootError> {
+    if may_be { cut(part, slice, needed) } else { Ok(&mut []) }
 }
 
 /// Builds the world over the caller's memory and frees all usable frames to it.
@@ -335,7 +346,7 @@ fn tag_pageblocks<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
         let mut pfn = piece.range.start;
         while pfn < piece.range.end {
             let here = PfnRange { start: pfn, end: Pfn(pfn.0 | mask).add(1) };
-            let cma = config.cma.iter().any(|range| range.intersect(here) == here);
+            let cma = M::FEATURES.mobility && config.cma.iter().any(|range| range.intersect(here) == here);
             let migratetype = if cma { MigrateType::Cma } else { MigrateType::Movable };
             if let Some(frame) = frames.frame(pfn).filter(|&frame| frames.pageblock(frame).zone().is_none()) {
                 frames.set_pageblock(frame, Pageblock::new(piece.zone, migratetype));

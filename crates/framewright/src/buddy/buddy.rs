@@ -123,6 +123,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         migratetype: MigrateType,
     ) -> Result<Option<Frame>, Corrupt> {
         self.step(Step::TakeSmallest);
+        let migratetype = M::one_type(migratetype);
         for larger in order.up_to(most) {
             self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
@@ -252,7 +253,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return self.free(frame.add(half.frames()), half, place);
         }
         self.step(Step::Give);
-        let migratetype = self.frames().pageblock(frame).migratetype();
+        let migratetype = M::one_type(self.frames().pageblock(frame).migratetype());
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         let last = place == Place::Last || self.will_merge_soon(merged, merged_order);
         if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {

@@ -203,7 +203,7 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Takes the coldest block of a ring's spare magazine.
     pub(crate) fn pop_spare(&self, ring: &Ring<M>) -> Option<Frame> {
-        let left = ring.spare_len.load(Ordering::Relaxed).checked_sub(1)?;
+        let left = if M::MAY_STORE { ring.spare_len.load(Ordering::Relaxed).checked_sub(1)? } else { return None };
         let magazine = self.magazine(ring.spare.load(Ordering::Relaxed).checked_sub(1)?)?;
         let used = magazine.used();
         let frame = Frame(self.slots.get(used.start as usize)?.load(Ordering::Relaxed));

@@ -15,8 +15,8 @@
 //! function is inlined, so that the compiler knows its result and removes the other choice's code.
 
 use crate::policy::mechanisms::{
-    Compaction, Depot, FreePath, Hardened, Mechanisms, Nofragment, NumaStat, PcpMark, PcpProtection, Refill, Threshold,
-    ZoneStat,
+    Compaction, Depot, FreePath, Hardened, Mechanisms, Nofragment, NumaStat, PcpMark, PcpProtection, PcpSizing, Refill,
+    Threshold, ZoneStat,
 };
 
 /// Rules of a CPU's lists of one zone.
@@ -86,6 +86,12 @@ impl Mechanisms {
     #[inline(always)]
     pub(crate) const fn has_depot(&self) -> bool {
         !matches!(self.depot, Depot::Off)
+    }
+
+    /// Returns whether the sizes of per-CPU lists follow their use.
+    #[inline(always)]
+    pub(crate) const fn tunes_lists(&self) -> bool {
+        matches!(self.pcp_size, PcpSizing::Tuned)
     }
 
     /// Returns whether a cached block may be used only above the request's mark.

@@ -30,11 +30,15 @@ macro_rules! compiled {
             )+
 
             /// Returns the type of the pageblocks that a request prefers.
-            ///
-            /// Without mobility all pageblocks have one type.
             #[inline(always)]
             fn mobility_of(gfp: Gfp) -> MigrateType {
-                if Self::PARTS.mobility { gfp.migratetype() } else { MigrateType::Movable }
+                Self::one_type(gfp.migratetype())
+            }
+
+            /// Returns the type; without mobility the one type that all pageblocks have.
+            #[inline(always)]
+            fn one_type(migratetype: MigrateType) -> MigrateType {
+                if Self::PARTS.mobility { migratetype } else { MigrateType::Movable }
             }
         }
     };
@@ -53,6 +57,8 @@ compiled! {
     MAY_OWN = owns_pageblocks;
     /// Whether CPUs may keep counts of their own.
     MAY_KEEP = keeps_counts;
+    /// Whether the sizes of per-CPU lists may follow their use.
+    MAY_TUNE = tunes_lists;
     /// Whether freed blocks may wait before their reuse.
     MAY_WAIT = is_hardened;
 }

@@ -55,7 +55,9 @@ impl<M: Machine> ListCount<M> {
     ///
     /// Caller holds: the zone lock, in this mode.
     pub(crate) fn add(&self, tally: &Tally, mode: LockMode) {
-        add(&self.isolated, tally.isolated.take(), mode);
+        if M::PARTS.mobility {
+            add(&self.isolated, tally.isolated.take(), mode);
+        }
         add(&self.quarantined, tally.quarantined.take(), mode);
         if M::MAY_SKIP {
             add(&self.skipped, tally.skipped.take(), mode);

@@ -21,6 +21,7 @@
 use crate::policy::mechanisms::{Mechanisms, NumaPlace};
 use crate::policy::rules::CounterRules;
 use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boost};
+use crate::seam::compiled::Compiled;
 use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
@@ -241,10 +242,12 @@ impl<M: Machine> ZoneCounters<M> {
     ///
     /// It is a momentary view unless the zone lock is held.
     pub(crate) fn memory_racy(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
-        let told = FreeMemory {
-            free: not_negative(self.free().load(Ordering::Relaxed)),
-            cma: not_negative(self.cma().load(Ordering::Relaxed)),
-            highatomic: self.highatomic.load(Ordering::Relaxed),
+        let free = not_negative(self.free().load(Ordering::Relaxed));
+        let told = if M::PARTS.mobility {
+            let cma = not_negative(self.cma().load(Ordering::Relaxed));
+            FreeMemory { free, cma, highatomic: self.highatomic.load(Ordering::Relaxed) }
+        } else {
+            FreeMemory { free, ..FreeMemory::default() }
         };
         if self.rules().has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
             return self.memory_exact(stats, zone);
@@ -287,13 +290,18 @@ impl<M: Machine> ZoneCounters<M> {
         let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
+            if !M::PARTS.mobility && item != FREE {
+                break;
+            }
             match all.diffs(cpu, zone).filter(|_| self.rules().has_deltas && change != 0) {
                 Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
                 None if self.rules().has_deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
-        add(&self.highatomic, highatomic, mode);
+        if M::PARTS.mobility {
+            add(&self.highatomic, highatomic, mode);
+        }
     }
 
     /// Returns the shared words of a counter: the zone's, and the sum over all zones.

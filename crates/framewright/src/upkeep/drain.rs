@@ -28,6 +28,7 @@ use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
 use crate::policy::watermark::AllocFlags;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Step};
 use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::units::{CpuId, Frame, Order};
@@ -96,6 +97,9 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Merges all unmerged blocks in the zones that a request may use.
     pub(crate) fn merge_all_for(&self, plan: &Plan) {
+        if !M::MAY_SKIP {
+            return;
+        }
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             self.merge_skipped(zone, || false);
         }

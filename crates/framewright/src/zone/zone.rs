@@ -14,6 +14,7 @@ use crate::frame::cluster::Heap;
 use crate::policy::mechanisms::LockPlace;
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{AllocFlags, FreeMemory, Kept, Mark, is_above, may_take};
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
@@ -196,6 +197,9 @@ impl<M: Machine> Zone<M> {
                 self.kept_from(order, highest, alloc_flags),
                 alloc_flags,
                 |order, migratetype| {
+                    if M::one_type(migratetype) != migratetype {
+                        return false;
+                    }
                     machine.step(Step::WatermarkList);
                     !self.lists.len_racy(order, migratetype).is_zero()
                 },

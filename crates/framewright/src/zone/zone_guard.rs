@@ -45,6 +45,7 @@ impl<M: Machine> Zone<M> {
         guard
     }
 
+    #[inline(never)]
     fn guard<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
         let CallCx { shared, cpu, own, .. } = cx;
