@@ -12,7 +12,7 @@ use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 use crate::seam::machine::{Busy, Machine};
 use crate::stat::vmstat::GlobalEvent;
-use crate::types::error::{AllocError, BootError, Why};
+use crate::types::error::{AllocError, BootError, Feature, Why};
 use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
 use crate::types::units::{Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
@@ -138,7 +138,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Refuses a call that takes memory by its place, where it would change the types of pageblocks.
     pub(crate) fn needs_mobility(&self) -> Result<(), AllocError> {
-        if M::FEATURES.mobility { Ok(()) } else { Err(AllocError::LeftOut("mobility")) }
+        if M::FEATURES.mobility { Ok(()) } else { Err(AllocError::LeftOut(Feature::Mobility)) }
     }
 
     /// Refuses a call that waits for other CPUs, reclaims or moves memory, if it comes from an interrupt
@@ -163,10 +163,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return Err(AllocError::BadFlags);
         }
         if !M::FEATURES.nodes && !matches!(request.policy, Policy::Local) {
-            return Err(AllocError::LeftOut("nodes"));
+            return Err(AllocError::LeftOut(Feature::Nodes));
         }
         if !M::FEATURES.address_limits && request.below.is_some() {
-            return Err(AllocError::LeftOut("address_limits"));
+            return Err(AllocError::LeftOut(Feature::AddressLimits));
         }
         match request.policy {
             Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),

@@ -23,7 +23,7 @@ use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::seam::compiled::Compiled;
 use crate::stat::{node_stat, zone_diffs};
-use crate::types::error::BootError;
+use crate::types::error::{BootError, Feature};
 use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A range of memory on one node.
@@ -265,10 +265,10 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             return Err(BootError::OtherMechanisms(switch));
         }
         if !C::PARTS.nodes && self.config.nodes().any(|node| node.0 != 0) {
-            return Err(BootError::LeftOut("nodes"));
+            return Err(BootError::LeftOut(Feature::Nodes));
         }
         if !C::PARTS.mobility && !self.config.cma.is_empty() {
-            return Err(BootError::LeftOut("mobility"));
+            return Err(BootError::LeftOut(Feature::Mobility));
         }
         Ok(())
     }

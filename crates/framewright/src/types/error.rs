@@ -25,6 +25,28 @@ pub enum Why {
     NoCpu,
 }
 
+/// Feature that a machine may be compiled without ([`crate::Features`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Feature {
+    /// More than one node, and policies that choose among them.
+    Nodes,
+    /// Requests with an address limit.
+    AddressLimits,
+    /// Pageblocks of several types.
+    Mobility,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Feature::Nodes => "nodes",
+            Feature::AddressLimits => "address_limits",
+            Feature::Mobility => "mobility",
+        })
+    }
+}
+
 /// Reason for which a request was not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -57,7 +79,7 @@ pub enum AllocError {
     /// No caller can set a pageblock to this type.
     BadType(MigrateType),
     /// The machine was compiled without this feature ([`crate::Features`]), which the call needs.
-    LeftOut(&'static str),
+    LeftOut(Feature),
     /// No memory is free for the request.
     NoMemory {
         /// The reason.
@@ -232,7 +254,7 @@ pub enum BootError {
     /// The machine's constant [`crate::Machine::MECHANISMS`] sets this switch otherwise.
     OtherMechanisms(&'static str),
     /// The machine was compiled without this feature ([`crate::Features`]), which the configuration needs.
-    LeftOut(&'static str),
+    LeftOut(Feature),
     /// `pcp-protection=own-lists` was chosen on a machine that does not keep interrupts apart.
     ///
     /// See [`crate::seam::machine::Machine::keeps_interrupts_apart`].
@@ -321,7 +343,7 @@ mod tests {
             AllocError::Quarantined(_) => AllocError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
             AllocError::BadType(_) => AllocError::BadType(MigrateType::Isolate),
                 "no pageblock is set to type Isolate by hand";
-            AllocError::LeftOut(_) => AllocError::LeftOut("mobility"),
+            AllocError::LeftOut(_) => AllocError::LeftOut(Feature::Mobility),
                 "the machine is compiled without the feature mobility";
             AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
                 "out of memory: every allowed zone is at its watermark";
@@ -386,7 +408,7 @@ mod tests {
                 "9 counters of the embedder's are more than the 8 that a zone has room for";
             BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
                 "these mechanisms do not go together: two of them";
-            BootError::LeftOut(_) => BootError::LeftOut("nodes"), "the machine is compiled without the feature nodes";
+            BootError::LeftOut(_) => BootError::LeftOut(Feature::Nodes), "the machine is compiled without the feature nodes";
             BootError::OtherMechanisms(_) => BootError::OtherMechanisms("depot"),
                 "the machine is compiled for other mechanisms: its depot differs";
             BootError::Interrupts => BootError::Interrupts,

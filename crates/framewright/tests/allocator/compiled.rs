@@ -3,10 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use framewright::error::Feature;
 use framewright::machine::{Machine, Need, Reclaimed, Waiter};
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
 use framewright::request::{__GFP_DMA32, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy};
+use framewright::units::PfnRange;
 use framewright::{
     AllocError, Allocator, BootError, Config, CpuId, Features, FreeError, Geometry, Layout, Mechanisms, MigrateType,
     NodeId, Order, Pfn, Region, Request, Why,
@@ -276,10 +278,10 @@ fn a_configuration_with_other_mechanisms_is_refused() {
 #[test]
 fn a_configuration_that_needs_a_feature_is_refused() {
     let two = config(Mechanisms::DEFAULT);
-    assert_eq!(refused::<Plain>(&two), Some(BootError::LeftOut("nodes")));
-    let cma = [framewright::units::PfnRange::new(0x40, 0x60)];
+    assert_eq!(refused::<Plain>(&two), Some(BootError::LeftOut(Feature::Nodes)));
+    let cma = [PfnRange::new(0x40, 0x60)];
     let one = Config { regions: &MAP[..2], cpus: &CPUS[..2], ..two };
-    assert_eq!(refused::<Plain>(&Config { cma: &cma, ..one }), Some(BootError::LeftOut("mobility")));
+    assert_eq!(refused::<Plain>(&Config { cma: &cma, ..one }), Some(BootError::LeftOut(Feature::Mobility)));
     assert_eq!(refused::<Plain>(&one), None);
 }
 
@@ -293,15 +295,15 @@ fn with_pages<M: Played>(alone: Alone, test: impl FnOnce(&Allocator<'_, M>)) {
 #[test]
 fn a_call_that_needs_a_feature_is_refused() {
     with_pages::<Plain>(Solo::new(&CPUS[..2]), |pages| {
-        let (page, range) = (Request::page(GFP_KERNEL), framewright::units::PfnRange::new(0x100, 0x120));
-        let nodes = AllocError::LeftOut("nodes");
+        let (page, range) = (Request::page(GFP_KERNEL), PfnRange::new(0x100, 0x120));
+        let nodes = AllocError::LeftOut(Feature::Nodes);
         for policy in [Policy::Prefer(NodeId(0)), Policy::Bind(NodeSet::ALL), Policy::Interleave(NodeSet::ALL)] {
             assert_eq!(pages.alloc(&page.with(policy)), Err(nodes));
             assert_eq!(pages.alloc_bulk(&page.with(policy), &mut [Pfn(0); 2]), Err(nodes));
             assert_eq!(pages.alloc_nolock(&page.with(policy)), Err(nodes));
         }
-        assert_eq!(pages.alloc(&page.below(Pfn(0x100))), Err(AllocError::LeftOut("address_limits")));
-        let mobility = AllocError::LeftOut("mobility");
+        assert_eq!(pages.alloc(&page.below(Pfn(0x100))), Err(AllocError::LeftOut(Feature::AddressLimits)));
+        let mobility = AllocError::LeftOut(Feature::Mobility);
         assert_eq!(pages.alloc_range(range, GFP_KERNEL), Err(mobility));
         assert_eq!(pages.alloc_at(Pfn(0x100), Order(0), GFP_KERNEL), Err(mobility));
         assert_eq!(pages.alloc_contig(5, Order(0), &page), Err(mobility));
