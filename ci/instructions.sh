@@ -3,7 +3,8 @@
 #
 # Why: instructions do not depend on the machine's clock or load, so unlike a time they can be checked. They are printed, with
 # what is aimed at (30 each) and what Linux takes (442 and 259). The numbers are those of the release profile and of order 0,
-# GFP_KERNEL, 64 pages at a time, statistics on, preset default; examples/instructions of framewright-bench says how it counts.
+# GFP_KERNEL, 64 pages at a time, statistics on, preset default; examples/instructions.rs of framewright-bench says how it counts.
+# Variants kernel are of a machine as a kernel is, whose CPU words are in %gs: no thread-local, no lease of a CPU.
 #
 # Counted twice: by single steps of the processor, which is the path that programs go, and by callgrind, which is
 # independent of our own counting. Fails if a number is more than `tolerance` above its baseline, or has none, or has one that is
@@ -106,7 +107,7 @@ cat "$work/path"
 echo "instructions a page (aimed at: $aimed_at for alloc and for free; Linux: 442 and 259, in bulk 69 and 259):"
 awk -v aim="$aimed_at" '
     FNR == NR { wanted[$1 " " $2] = $3; next }
-    { printf "  %-11s %-7s %7.2f  baseline %7.2f%s\n", $1, $2, $3, wanted[$1 " " $2], ($2 != "repeat" && $3 > aim) ? "  above what is aimed at" : "" }
+    { printf "  %-14s %-7s %7.2f  baseline %7.2f%s\n", $1, $2, $3, wanted[$1 " " $2], ($2 != "repeat" && $3 > aim) ? "  above what is aimed at" : "" }
     $3 < wanted[$1 " " $2] - 0.5 { print "  NOTE: fewer than the baseline; write it into ci/instructions.txt" }' "$baseline" "$work/stepped"
 found=$(wrong "$baseline" "$work/stepped")
 [ -z "$found" ] || fail "$found"
@@ -124,7 +125,7 @@ for variant in "${variants[@]}"; do
             "$program" run "$variant" >"$work/run" 2>"$work/log" || fail "callgrind: $(cat "$work/log")"
         sed -n 's/.*Collected *: *//p' "$work/log" | awk -v name="$variant $what" -v pages="$pages" '
             { printf "%s %.2f\n", name, $1 / pages }' >>"$work/emulated"
-        if [ "$what" != repeat ] && [ "${variant%-above}" != bulk ]; then
+        if [ "$what" != repeat ] && [[ $variant != *bulk* ]]; then
             callgrind_annotate --threshold=100 --show-percs=no "$work/callgrind" 2>/dev/null |
                 awk -v name="$variant $what" -v pages="$pages" -v loop="counted_$what" '
                     $1 ~ /^[0-9,]+$/ && index($0, loop) { gsub(",", "", $1); sum += $1 }
@@ -145,5 +146,5 @@ $found"
 echo "of these, the loop around the calls:"
 awk '
     FNR == NR { total[$1 " " $2] = $3; next }
-    { printf "  %-11s %-7s %7.2f  the call alone %6.2f\n", $1, $2, $3, total[$1 " " $2] - $3 }' "$work/emulated" "$work/loops"
+    { printf "  %-14s %-7s %7.2f  the call alone %6.2f\n", $1, $2, $3, total[$1 " " $2] - $3 }' "$work/emulated" "$work/loops"
 echo "instructions: callgrind counts the same, within $agreement, on the same path"

@@ -11,6 +11,7 @@ mod smoke;
 pub mod path;
 mod storm;
 pub mod time_bench;
+pub mod instructions;
 mod table;
 pub mod formats;
 mod report;

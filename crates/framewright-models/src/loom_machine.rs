@@ -4,7 +4,7 @@
 
 use std::panic::Location;
 
-use framewright::machine::{Fault, Machine, Pinned};
+use framewright::machine::{Fault, Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -49,6 +49,7 @@ impl Machine for LoomMachine {
     type Usize = LoomWord<usize, AtomicUsize>;
     type Pin<'a> = LoomPin;
     type Irq<'a> = Option<device::Held>;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> LoomPin {
         LoomPin(if is_nowhere() { CpuId::NONE } else { CpuId(running_cpu()) })

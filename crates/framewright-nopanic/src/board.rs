@@ -7,7 +7,9 @@
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use framewright::event::Event;
-use framewright::machine::{Busy, Fault, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
+use framewright::machine::{
+    Busy, Fault, LockEvent, LockName, Machine, Need, NoPerCpu, Pinned, Reclaimed, Step, Waiter,
+};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::words::{U8, U16, U32, U64, Usize};
@@ -65,6 +67,7 @@ impl Machine for Board {
     type Usize = Usize;
     type Pin<'a> = Pin;
     type Irq<'a> = Irq<'a>;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> Pin {
         let (cpu, node) = (self.cpu.load(atomic::Ordering::Relaxed), self.node.load(atomic::Ordering::Relaxed));

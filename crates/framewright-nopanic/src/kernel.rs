@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{self, AtomicBool, AtomicU16};
 
-use framewright::machine::{Machine, Pinned};
+use framewright::machine::{Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
 use framewright::{Features, Mechanisms};
 
@@ -50,6 +50,7 @@ impl Machine for Kernel {
     type Usize = Usize;
     type Pin<'a> = Pin;
     type Irq<'a> = Irq<'a>;
+    type PerCpu<T> = NoPerCpu;
 
     const MECHANISMS: Option<Mechanisms> = if cfg!(feature = "text-minimal") {
         Some(Mechanisms::MINIMAL)

@@ -19,6 +19,7 @@ use crate::callbacks::{Callbacks, Called, Panics};
 use crate::contents::Memory;
 use crate::cpus::registry::{self, Freeze};
 use crate::cpus::rseq::{self, Rseq};
+use crate::cpus::values::CpuValues;
 use crate::cpus::{CpuMode, Cpus, RseqUnavailable, Side, Slot, Wait, lease};
 use crate::current::{self, Place};
 use crate::fork;
@@ -108,6 +109,15 @@ impl Native {
     pub fn with_interrupts(self) -> Native {
         let Ok(((), cpus)) = fork::register(|| Ok::<_, Infallible>(((), self.cpus.with_interrupts())));
         Native { id: cpus.id, cpus, ..self }
+    }
+
+    /// The way to the CPUs of the processors; none where CPUs are leased.
+    pub(crate) fn rseq(&self) -> Option<Rseq> {
+        self.rseq
+    }
+
+    pub(crate) fn cpus(&self) -> &Arc<Cpus> {
+        &self.cpus
     }
 
     /// Whether it was made with interrupts.
@@ -295,6 +305,7 @@ impl Machine for Native {
     type Usize = NativeWord<AtomicUsize>;
     type Pin<'a> = NativePin<'a>;
     type Irq<'a> = Section;
+    type PerCpu<T> = CpuValues<T>;
 
     const SLEEPS_PINNED: bool = true;
 

@@ -10,7 +10,7 @@
 use std::cell::{Cell, RefCell};
 
 use framewright::event::Event;
-use framewright::machine::{Busy, Fault, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Waiter, Word};
+use framewright::machine::{Busy, Fault, Machine, Need, NoPerCpu, Ordering, Patience, Pinned, Reclaimed, Waiter, Word};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::prefetch;
@@ -181,6 +181,7 @@ impl Machine for Solo<'_> {
         = SoloIrq
     where
         Self: 'a;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> SoloPin {
         let cpu = self.cpu.get();

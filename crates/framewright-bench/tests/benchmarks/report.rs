@@ -2,6 +2,8 @@
 
 use framewright::Mechanisms;
 use framewright_bench::formats::print;
+#[cfg(target_os = "linux")]
+use framewright_bench::instructions::{KERNEL_VARIANTS, KernelReport, KernelRow, stepping::Counts};
 use framewright_bench::{
     Failure, Foreign, MachineFacts, Report, Role, Row, SCHEMA, Sample, Shape, Table, contenders, judge,
 };
@@ -207,4 +209,16 @@ fn promises_are_judged_by_the_worst_row() {
         assert_eq!(judged(&rows, goal), expected, "{goal}");
     }
     assert_eq!(judge(&[peer("repeat", 1.0)]), []);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn instructions_of_a_kernel() {
+    let row = |variant| KernelRow::new(variant, Counts { alloc: 100.27, free: 87.25, repeat: 1182.234 });
+    let mut report = KernelReport::new(KERNEL_VARIANTS.map(row).to_vec(), 8);
+    report.rustc = Some("rustc 1.95.0".to_owned());
+    report.notes.push("a note".to_owned());
+    insta::assert_snapshot!(report);
+    report.rows.truncate(1);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&report).unwrap());
 }

@@ -168,3 +168,20 @@ fn a_benchmark_has_a_row_for_each_contender_chosen() {
     assert_eq!(rows.iter().map(who).collect::<Vec<_>>(), [("framewright".to_owned(), 2), ("stack-call".to_owned(), 2)]);
     assert!(rows.iter().all(|row| row["ns_per_page"].as_f64().unwrap() > 0.0));
 }
+
+/// A debug build's numbers are larger, and it says so.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn instructions_of_a_kernels_calls_are_counted() {
+    let output = run(&["bench", "--kernel", "--rounds", "1", "--format", "json"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["variant"].as_str().unwrap()).collect();
+    assert_eq!(names, ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-bulk"]);
+    for row in rows {
+        let [alloc, free, repeat] = ["alloc", "free", "repeat"].map(|what| row[what].as_f64().unwrap());
+        assert!(alloc > 1.0 && free > 1.0 && repeat > alloc.max(free), "{row}");
+    }
+    assert_eq!(report["notes"].as_array().unwrap().len(), usize::from(cfg!(debug_assertions)));
+}

@@ -199,7 +199,7 @@ impl Stage {
     }
 
     /// The allocator.
-    pub(crate) fn pages(&self) -> &Allocator<'_, Native> {
+    pub(crate) fn pages(&self) -> &Allocator<'static, Native> {
         // SAFETY: the holder of a `Block` frees it; wrong frees are of frames that are refused.
         unsafe { self.arena.allocator() }
     }

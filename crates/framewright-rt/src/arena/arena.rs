@@ -100,7 +100,7 @@ impl Arena {
     /// # Safety
     /// A caller that frees, splits, moves or withholds a frame through it owns that frame: it allocated it there, or
     /// has it by [`crate::Pages::into_raw`]. Blocks that others hold as [`crate::Pages`] must stay theirs.
-    pub unsafe fn allocator(&self) -> &Allocator<'_, Native> {
+    pub unsafe fn allocator(&self) -> &Allocator<'static, Native> {
         self.inner.allocator()
     }
 

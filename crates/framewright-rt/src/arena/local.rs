@@ -36,7 +36,7 @@ use crate::native::Native;
 /// ```
 pub struct LocalArena<'a> {
     arena: &'a Arena,
-    local: Local<'a, 'a, Native>,
+    local: Local<'a, 'static, Native>,
 }
 
 impl Arena {

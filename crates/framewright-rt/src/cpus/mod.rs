@@ -31,6 +31,7 @@
 //! descriptors of a CPU's lists are laid out at boot.
 
 pub(crate) mod exit;
+pub(crate) mod values;
 pub(crate) mod lease;
 pub(crate) mod rseq;
 pub(crate) mod registry;

@@ -141,8 +141,7 @@ impl Rseq {
     pub(crate) fn enter(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
         // SAFETY: the area is this thread's. The sequence looks at a slot only if its number is below `limit`, and
         // there are at least that many. Their layout is asserted in `sequence.rs`.
-        let cpu = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) };
-        let slot = cpus.slots.get(cpu as usize)?;
+        let (cpu, slot) = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
         Some((slot.place(cpu), slot))
     }
 
@@ -155,9 +154,8 @@ impl Rseq {
         let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads);
         let Some(slots) = slots else { return Ok(None) };
         // SAFETY: as in `enter`; there are as many slots as of threads.
-        let cpu = unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) };
-        match slots.get(cpu as usize) {
-            Some(slot) => Ok(Some((slot.place(cpu + cpus.threads as u32), slot))),
+        match unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) } {
+            Some((cpu, slot)) => Ok(Some((slot.place(cpu + cpus.threads as u32), slot))),
             None => cpus.share(self.mark(), Side::Interrupts, wait),
         }
     }

@@ -46,6 +46,9 @@ pub(super) const SIGNATURE: u32 = 0xd428_bc00;
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) const SIGNATURE: u32 = 0x5305_3053;
 
+/// Number of a processor when no slot was taken.
+const NOBODY: u32 = u32::MAX;
+
 /// Returns the address that offsets of thread-locals count from.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -59,18 +62,19 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// Takes the slot of this processor by a restartable sequence, with acquire ordering.
 ///
 /// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns
-/// the number. Otherwise changes nothing and returns a number that no processor has.
+/// the number and the slot. Otherwise changes nothing.
 ///
 /// # Safety
 /// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at
-/// `slots`.
+/// `slots`, and live for `'a`.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline]
-pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
+pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<(u32, &'a Slot)> {
     let cpu: u32;
+    let slot: *const Slot;
     // SAFETY: the access is within the slots by the comparison with `limit`. The words are atomics, and one aligned
     // `mov` reads or writes each. Interrupted or not, execution goes on after the last instruction, and only the named
-    // registers and the owner have changed.
+    // registers and the owner have changed. Few registers, so that the calling code has some left.
     unsafe {
         std::arch::asm!(
             ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
@@ -79,17 +83,18 @@ pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
             ".long 0, 0",
             ".quad 2f, 3f - 2f, 4f",
             ".popsection",
-            "lea {slot}, [rip + 5b]",
-            "mov qword ptr [{area} + 8], {slot}",
+            "lea {cpu:r}, [rip + 5b]",
+            "mov qword ptr [{area} + 8], {cpu:r}",
             "2:",
             "mov {cpu:e}, dword ptr [{area} + 4]",
             "cmp {cpu:e}, {limit:e}",
             "jae 6f",
-            "mov {slot:e}, {cpu:e}",
-            "shl {slot}, 7",
-            "cmp qword ptr [{slots} + {slot}], 0",
+            "mov {limit:e}, {cpu:e}",
+            "shl {limit:r}, 7",
+            "add {slot}, {limit:r}",
+            "cmp qword ptr [{slot}], 0",
             "jne 6f",
-            "mov qword ptr [{slots} + {slot}], {area}",
+            "mov qword ptr [{slot}], {area}",
             "3:",
             ".pushsection .text.framewright_rseq, \"ax\", @progbits",
             // ud1 edi, [rip + signature]
@@ -102,15 +107,15 @@ pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
             ".popsection",
             "7:",
             area = in(reg) area,
-            slots = in(reg) slots,
-            limit = in(reg) limit,
+            limit = inout(reg) limit => _,
             cpu = out(reg) cpu,
-            slot = out(reg) _,
+            slot = inout(reg) slots => slot,
             signature = const SIGNATURE,
             options(nostack),
         );
     }
-    cpu
+    // SAFETY: the sequence went through, so this is the slot that it took.
+    (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
 }
 
 /// As on x86-64.
@@ -129,8 +134,9 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
+pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<(u32, &'a Slot)> {
     let cpu: u32;
+    let slot: *const Slot;
     // SAFETY: as on x86-64; the owner is read by `ldar`, for this architecture orders nothing by itself.
     unsafe {
         std::arch::asm!(
@@ -162,13 +168,14 @@ pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
             slots = in(reg) slots,
             limit = in(reg) limit,
             cpu = out(reg) cpu,
-            slot = out(reg) _,
+            slot = out(reg) slot,
             owner = out(reg) _,
             signature = const SIGNATURE,
             options(nostack),
         );
     }
-    cpu
+    // SAFETY: as on x86-64.
+    (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
 }
 
 /// Never called.
@@ -182,6 +189,6 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// # Safety
 /// None.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) unsafe fn take(_: &Area, _: *const Slot, _: u32) -> u32 {
-    u32::MAX
+pub(super) unsafe fn take<'a>(_: &Area, _: *const Slot, _: u32) -> Option<(u32, &'a Slot)> {
+    None
 }

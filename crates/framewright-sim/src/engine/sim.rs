@@ -1,7 +1,7 @@
 //! The machine that the allocator sees: [`framewright::Machine`] on virtual CPUs.
 
 use framewright::event::Event;
-use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
+use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, NoPerCpu, Pinned, Reclaimed, Step, Waiter};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::engine::context::Level;
@@ -61,6 +61,7 @@ impl Machine for Sim {
     type Usize = SimWord<usize>;
     type Pin<'a> = SimPin;
     type Irq<'a> = SimIrq;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> SimPin {
         let place = with(|world| {

@@ -39,7 +39,7 @@ pub struct LockCount {
 pub type Watch<'w> = dyn FnMut(&Moment<'_>) -> Option<Ps> + 'w;
 
 /// Calls `watch` for the running CPU; returns the time of the next look.
-pub(super) fn look(watch: &mut Watch<'_>, pages: &Allocator<'_, Sim>, clock: Ps) -> Option<Ps> {
+pub(super) fn look<'a>(watch: &mut Watch<'_>, pages: &'a Allocator<'a, Sim>, clock: Ps) -> Option<Ps> {
     let locks = with(|world| {
         let count = |(name, stats): (&framewright::machine::LockName, &crate::engine::locks::LockStats)| LockCount {
             name: name.to_string(),

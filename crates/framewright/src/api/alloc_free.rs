@@ -13,9 +13,9 @@
 //! which tries the rungs of `slowpath.rs`. A request that the pinned stage cannot take is planned by the slow stage.
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::Route;
+use crate::api::fast_path::{FastPath, Route};
 use crate::seam::event::Event;
-use crate::seam::machine::{Fault, Machine, Pinned, Step};
+use crate::seam::machine::{Fault, Machine, PerCpu, Pinned, Step};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, FreeError, Why};
 use crate::types::request::Request;
@@ -29,7 +29,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// The request makes no sense, or there is no memory for it.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        self.alloc_by(request, |route| self.alloc_fast(route), || self.alloc_cached_or_slow(request))
+        self.alloc_by(request, |route| self.alloc_fast(route), |route| self.alloc_missed(request, route))
     }
 
     /// Allocates by the fast path, or by `elsewhere` if that has no block.
@@ -41,22 +41,38 @@ impl<'a, M: Machine> Allocator<'a, M> {
         &self,
         request: &Request,
         front: impl FnOnce(Route) -> Option<Pfn>,
-        elsewhere: impl FnOnce() -> Result<Pfn, AllocError>,
+        elsewhere: impl FnOnce(Option<Route>) -> Result<Pfn, AllocError>,
     ) -> Result<Pfn, AllocError> {
         if self.machine().fault(Fault::Alloc) {
             return self.failed(request, Why::Fault);
         }
-        match Route::of::<M>(request, self.geometry().pageblock_order).and_then(front) {
+        let route = Route::of::<M>(request, self.geometry().pageblock_order);
+        if let Some(route) = route
+            && let Some(pfn) = front(route)
+        {
+            self.announce(pfn, request);
+            return Ok(pfn);
+        }
+        elsewhere(route)
+    }
+
+    /// Tries the fast path of whatever CPU the caller may have, before the request goes on to the next stage.
+    #[inline(never)]
+    fn alloc_missed(&self, request: &Request, route: Option<Route>) -> Result<Pfn, AllocError> {
+        match route.and_then(|route| self.fast.with_any(|fast| fast.alloc(self.machine(), route))) {
             Some(pfn) => {
                 self.announce(pfn, request);
                 Ok(pfn)
             }
-            None => elsewhere(),
+            None => self.alloc_cached_or_slow(request),
         }
     }
 
     #[inline(never)]
     fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
+        if let Some(pfn) = self.fast.with_any(|fast| self.alloc_of_another_run(fast, request)) {
+            return Ok(pfn);
+        }
         let tried = self.world.pinned_now(|cx| self.world.alloc_pinned(cx, request));
         self.served_or_slow(request, tried.unwrap_or(Err(None)))
     }
@@ -86,9 +102,19 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub(crate) fn alloc_fast(&self, route: Route) -> Option<Pfn> {
         let world = &self.world;
         world.shared.machine.step(Step::Route);
+        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
+            return self.fast.with(|fast| fast.alloc(&world.shared.machine, route));
+        }
         let pin = world.shared.machine.pin_now();
         let own = world.shared.cpus.get(pin.cpu().index())?;
         world.alloc_fast(pin.cpu(), own, route).map(|frame| world.shared.frames.pfn(frame))
+    }
+
+    /// Serves a request from a list whose top is of another run of memory than the last block of the CPU.
+    pub(crate) fn alloc_of_another_run(&self, fast: &FastPath<'a, M>, request: &Request) -> Option<Pfn> {
+        let pfn = fast.alloc_of_another_run(self.machine(), &self.world.shared.frames, request)?;
+        self.announce(pfn, request);
+        Some(pfn)
     }
 
     #[cold]
@@ -116,20 +142,37 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// that free the same block in the same instant. With `hardened` it is noticed too.
     #[inline]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.free_fast(pfn, order) { Ok(()) } else { self.free_cached_or_slow(pfn, order) }
+        if self.free_fast(pfn, order) { Ok(()) } else { self.free_missed(pfn, order) }
     }
 
     #[inline(always)]
     fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
         let world = &self.world;
         world.shared.machine.step(Step::Lookup);
+        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
+            let free =
+                |fast: &FastPath<'a, M>| fast.free(&world.shared.machine, pfn.0.wrapping_sub(fast.base()), order);
+            return self.fast.with(free).is_some();
+        }
         let pin = world.shared.machine.pin_now();
         let own = world.shared.cpus.get(pin.cpu().index());
         own.is_some_and(|own| world.free_fast(pin.cpu(), own, pfn, order))
     }
 
+    /// Tries the fast path of whatever CPU the caller may have, before the free goes on to the next stage.
+    #[inline(never)]
+    fn free_missed(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match self.fast.with_any(|fast| fast.free_at(self.machine(), pfn, order)) {
+            Some(()) => Ok(()),
+            None => self.free_cached_or_slow(pfn, order),
+        }
+    }
+
     #[inline(never)]
     fn free_cached_or_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if self.fast.with_any(|fast| fast.free_elsewhere(&self.world, pfn, order)).is_some() {
+            return Ok(());
+        }
         match self.world.pinned_now(|cx| self.world.free_cached(cx, pfn, order)) {
             Some(true) => Ok(()),
             _ => self.free_slow(pfn, order),

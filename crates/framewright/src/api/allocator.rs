@@ -4,17 +4,17 @@
 //! as far as the machine's words are shared between threads. No call panics, allocates, or touches the memory it
 //! manages. An error names what is wrong with a call; after an error nothing has changed.
 
-use crate::api::fast_path::are_contradictory;
+use crate::api::fast_path::{FastPath, are_contradictory};
 use crate::boot::boot::{self, Parts};
 use crate::boot::config::Config;
 use crate::frame::frame::{Geometry, Part};
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
-use crate::seam::machine::{Busy, Machine};
+use crate::seam::machine::{Busy, Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, BootError, Feature, Why};
 use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
-use crate::types::units::{Order, Pfn, ZoneIdx};
+use crate::types::units::{CpuId, Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
 
 /// Looks for a free CPU by a range call that must not wait: more than one call lasts, unless the CPU's holder sleeps or
@@ -24,6 +24,8 @@ const CPU_LOOKS: u32 = 1 << 14;
 /// A page-frame allocator over a memory map.
 pub struct Allocator<'a, M: Machine> {
     pub(super) world: World<'a, M>,
+    /// The fast path of each CPU, where the machine keeps it.
+    pub(super) fast: M::PerCpu<FastPath<'a, M>>,
 }
 
 /// What a frame is, for [`Allocator::state_of`].
@@ -51,7 +53,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// What is wrong with the configuration or the parts.
     pub fn boot(machine: M, config: &Config<'_>, parts: Parts<'a, M>) -> Result<Self, BootError> {
-        Ok(Allocator { world: boot::boot(machine, config, parts)? })
+        let world = boot::boot(machine, config, parts)?;
+        let fast_path = |cpu| FastPath::of(world.shared.cpus, &world.shared.frames, &world.pcps, cpu);
+        let fast = PerCpu::new(&world.shared.machine, world.shared.cpus.len(), fast_path);
+        Ok(Allocator { world, fast })
+    }
+
+    /// Looks up what the fast path of a CPU needs; `None` for a CPU that does not exist.
+    pub(crate) fn fast_path_of(&self, cpu: CpuId) -> Option<FastPath<'a, M>> {
+        FastPath::of(self.world.shared.cpus, &self.world.shared.frames, &self.world.pcps, cpu)
     }
 
     /// The machine that the allocator runs on.

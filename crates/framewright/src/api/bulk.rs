@@ -147,7 +147,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let machine = &world.shared.machine;
         let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
         let pcp = cx.own.fast_zone(route.highest).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
-        let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
+        let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring())) else { return 0 };
         machine.step(Step::Route);
         let heads = route.heads();
         let mut done = 0_usize;

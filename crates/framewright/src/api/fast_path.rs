@@ -9,14 +9,29 @@
 //! A [`Route`] is what the fast path has to know of a request. Where the request is a constant, the compiler computes
 //! it.
 //!
+//! A [`FastPath`] is what it has to know of a CPU, looked up once and kept. Who keeps it depends on the caller: the
+//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` or a `CpuHandle`, its own. Where
+//! a machine keeps none, plain calls look everything up by the CPU's number ([`World::alloc_fast`]).
+//!
+//! A free must find the ring that a block's pageblock belongs to. Computed from the pageblock's word, the ring's
+//! address would come at the end of a chain of loads, and the next allocation, which reads that ring, would wait for
+//! it. So a [`FastPath`] remembers the last word and the rings that it led to. The comparison is predicted, so the
+//! address is known before the word is.
+//!
 //! Some mechanisms ask something of every request: a watermark, a check of the page's contents. They leave the fast
 //! path off, and a CPU's record then names no zone for it ([`crate::Cpu`]). The fast path is also off where
 //! `pcp-protection` lets an interrupt use the lists of the CPU that it interrupted: the fast path has no protection of
 //! its own, and relies on interrupts having lists of their own.
 
+use core::cell::Cell;
+
+use crate::frame::frame::Frames;
 use crate::frame::head::Head;
-use crate::pcp::pcp_guard::PcpGuard;
-use crate::pcp::ring::{Ring, RingId, Slots};
+use crate::frame::map::Run;
+use crate::frame::pageblock::Pageblock;
+use crate::pcp::pcp::Pcp;
+use crate::pcp::pcp_guard::{PcpGuard, Pcps};
+use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, Slots};
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
@@ -24,15 +39,17 @@ use crate::types::migratetype::MigrateType;
 use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
 };
-use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneKind};
+use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zonelist::alloc_flags::first_alloc_flags;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 /// Where a request without special wishes looks for a block.
+// Four bytes, so that a call passes it in a register.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
-    pub(crate) ring: RingId,
+    ring: u8,
+    order: Order,
     /// The highest kind of zone that the request may use.
     pub(crate) highest: ZoneKind,
     /// The head of the block once it is allocated.
@@ -56,13 +73,19 @@ impl Route {
         let migratetype = M::mobility_of(gfp);
         let Some(ring) = RingId::of(order, migratetype, pageblock_order) else { return None };
         let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
-        Some(Route { ring, highest: gfp.highest_zone(), head })
+        Some(Route { ring: ring.index as u8, order, highest: gfp.highest_zone(), head })
+    }
+
+    /// Returns the ring of such blocks.
+    #[inline(always)]
+    pub(crate) const fn ring(self) -> RingId {
+        RingId { index: self.ring as usize, order: self.order }
     }
 
     /// The heads of the block before and after its allocation.
     #[inline(always)]
     pub(crate) const fn heads(self) -> HeadChange {
-        HeadChange { listed: Head::pcp(self.ring.order), allocated: self.head }
+        HeadChange { listed: Head::pcp(self.order), allocated: self.head }
     }
 }
 
@@ -74,55 +97,228 @@ pub(crate) struct HeadChange {
 }
 
 /// A block that is freed to a ring: its frame, its head's word, and the head that it gets.
-pub(crate) struct FreedBlock<'w, M: Machine> {
-    pub(crate) frame: Frame,
-    pub(crate) word: &'w M::U8,
-    pub(crate) listed: Head,
+struct FreedBlock<'w, M: Machine> {
+    frame: Frame,
+    word: &'w M::U8,
+    listed: Head,
 }
 
 /// Pops the block on top of a ring of the running CPU, if there is one and its head is the expected one.
 ///
-/// Returns the block's distance from the first descriptor that `heads` gives, or as an error the distance of a block
-/// whose head is not among these. `heads` is called late, when few registers are in use.
+/// `heads` returns the head bytes of a run of memory and its first descriptor. Returns the block's distance from that
+/// descriptor. `heads` is called late, when few registers are in use.
 #[inline(always)]
-pub(crate) fn pop_top<'h, M: Machine>(
+fn pop_top<'h, M: Machine>(
     machine: &M,
     ring: &Ring<M>,
     slots: Slots<'_, M>,
     heads: impl FnOnce() -> (&'h [M::U8], u32),
     change: HeadChange,
-) -> Option<Result<u32, u32>>
+) -> Option<u32>
 where
     M::U8: 'h,
 {
     machine.step(Step::Alloc);
-    let frame = ring.pop_front(machine, slots)?;
-    let (heads, first) = heads();
-    let distance = frame.0.wrapping_sub(first);
-    match heads.get(distance as usize) {
-        Some(word) if word.load(Ordering::Relaxed) == change.listed.0 => {
-            word.store(change.allocated.0, Ordering::Relaxed);
-            ring.count_taken();
-            Some(Ok(distance))
-        }
-        _ => Some(Err(distance)),
-    }
-}
-
-/// Counts an entry that is no block of the ring's order as gone.
-///
-/// It must not be handed out; `validate` finds it missing.
-#[cold]
-pub(crate) fn drop_damaged<M: Machine>(ring: &Ring<M>) {
-    ring.count_moved(u64::MAX);
+    let (distance, word) = ring.pop_front(machine, slots, |frame| {
+        let (heads, first) = heads();
+        let distance = frame.0.wrapping_sub(first);
+        let word = heads.get(distance as usize)?;
+        (word.load(Ordering::Relaxed) == change.listed.0).then_some((distance, word))
+    })?;
+    word.store(change.allocated.0, Ordering::Relaxed);
+    ring.count_taken();
+    Some(distance)
 }
 
 /// Pushes a block on top of a ring of the running CPU; false if there is no room. The caller has checked the block's
 /// head.
 #[inline(always)]
-pub(crate) fn push_top<M: Machine>(machine: &M, ring: &Ring<M>, slots: Slots<'_, M>, block: FreedBlock<'_, M>) -> bool {
+fn push_top<M: Machine>(machine: &M, ring: &Ring<M>, slots: Slots<'_, M>, block: FreedBlock<'_, M>) -> bool {
     machine.step(Step::Free);
     ring.push_front(slots, block.frame, || block.word.store(block.listed.0, Ordering::Relaxed))
+}
+
+/// What the fast path of one CPU needs, looked up once.
+///
+/// It is used only by the holder of that CPU, and therefore not safe to share.
+// Aligned so that no two CPUs write to one pair of cache lines.
+#[repr(align(128))]
+pub(crate) struct FastPath<'a, M: Machine> {
+    own: &'a Cpu<M>,
+    cpu: CpuId,
+    /// The lists by the highest kind of zone that a request may use; lists of a zone without memory where there is no
+    /// zone.
+    lists: [&'a Pcp<M>; ZoneKind::COUNT],
+    /// The rings' entries. Empty without a fast path: interrupts then use the same lists, so the rings are not touched
+    /// here.
+    slots: &'a [M::U32],
+    /// The run of memory that the last allocated block came from.
+    taking: Cell<Seen<'a, M>>,
+    /// The run of memory that the last freed block went to.
+    giving: Cell<Seen<'a, M>>,
+    pageblock_order: Order,
+    /// The pageblock's word of the last free.
+    last: Cell<u32>,
+    /// The rings for blocks of such a pageblock, and the one for such a pageblock as a whole.
+    home: Cell<&'a [Ring<M>; SMALL_ORDERS]>,
+    huge: Cell<&'a Ring<M>>,
+}
+
+/// A run of memory as the fast path needs it: its begin and its descriptors.
+struct Seen<'a, M: Machine> {
+    base: u64,
+    first: u32,
+    heads: &'a [M::U8],
+    pageblocks: &'a [M::U32],
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for Seen<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Seen<'_, M> {}
+
+impl<'a, M: Machine> Seen<'a, M> {
+    /// No run.
+    const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+
+    fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
+        let (first, order) = (run.first as usize, frames.geometry.pageblock_order.0);
+        let heads = frames.heads.get(first..)?.get(..run.frames as usize)?;
+        let pageblocks = frames.pageblocks.get(first >> order..)?.get(..heads.len() >> order)?;
+        Some(Seen { base: run.pfn.0, first: run.first, heads, pageblocks })
+    }
+}
+
+impl<'a, M: Machine> FastPath<'a, M> {
+    /// Looks up what the fast path of a CPU needs; `None` for a CPU that does not exist.
+    pub(crate) fn of(cpus: &'a [Cpu<M>], frames: &Frames<'a, M>, pcps: &Pcps<'a, M>, cpu: CpuId) -> Option<Self> {
+        let own = cpus.get(cpu.index())?;
+        let pcp = |zone: ZoneIdx| pcps.record(cpu, zone.index());
+        let mut lists = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
+        for ((entry, kind), zone) in lists.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
+            *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
+        }
+        Some(FastPath {
+            own,
+            cpu,
+            lists,
+            slots: if own.has_fast_path() { pcps.slots } else { &[] },
+            taking: Cell::new(Seen::NOTHING),
+            giving: Cell::new(Seen::NOTHING),
+            pageblock_order: frames.geometry.pageblock_order,
+            // Any rings will do: nothing in a hole is allocated.
+            last: Cell::new(Pageblock::HOLE.0),
+            home: Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?),
+            huge: Cell::new(pcp(ZoneIdx(0))?.huge_of(0)),
+        })
+    }
+
+    /// The CPU's record.
+    pub(crate) fn own(&self) -> &'a Cpu<M> {
+        self.own
+    }
+
+    /// The CPU whose lists these are.
+    #[inline(always)]
+    pub(crate) fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    #[inline(always)]
+    fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
+        if !M::MAY_BE_FAST {
+            return None;
+        }
+        self.lists.get(route.highest.index())?.ring(route.ring())
+    }
+
+    /// Serves a request from the CPU's list; `None` if the list is empty, or its top is of another run than the last
+    /// block.
+    #[inline(always)]
+    pub(crate) fn alloc(&self, machine: &M, route: Route) -> Option<Pfn> {
+        let seen = || (self.taking.get().heads, self.taking.get().first);
+        let distance = pop_top(machine, self.ring(route)?, &self.slots, seen, route.heads())?;
+        Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
+    }
+
+    /// Serves a request from the CPU's list, of whatever run its top is.
+    pub(crate) fn alloc_of_another_run(&self, machine: &M, frames: &Frames<'a, M>, request: &Request) -> Option<Pfn> {
+        let route = Route::of::<M>(request, self.pageblock_order)?;
+        let top = self.ring(route)?.top_racy(self.slots)?;
+        if top.0.wrapping_sub(self.taking.get().first) as usize >= self.taking.get().heads.len() {
+            self.taking.set(Seen::of(frames, frames.map.run_at(top)?)?);
+        }
+        self.alloc(machine, route)
+    }
+
+    /// The begin of the run that the last freed block went to.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> u64 {
+        self.giving.get().base
+    }
+
+    /// Frees the block at a distance from [`FastPath::base`] to the CPU's list.
+    ///
+    /// `None` if it is no allocated block, does not go where the last one went, or needs another stage.
+    #[inline(always)]
+    pub(crate) fn free(&self, machine: &M, distance: u64, order: Order) -> Option<()> {
+        let index = if M::MAY_BE_FAST { usize::try_from(distance).ok()? } else { return None };
+        let word = self.giving.get().heads.get(index)?;
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || machine.traces() {
+            return None;
+        }
+        let pageblock = self.giving.get().pageblocks.get(index >> self.pageblock_order.0)?;
+        if pageblock.load(Ordering::Relaxed) != self.last.get() {
+            return None;
+        }
+        let ring = match self.home.get().get(order.index()) {
+            Some(ring) => ring,
+            None if order == self.pageblock_order => self.huge.get(),
+            None => return None,
+        };
+        let frame = Frame(self.giving.get().first.wrapping_add(index as u32));
+        let block = FreedBlock { frame, word, listed: Head::pcp(order) };
+        push_top(machine, ring, &self.slots, block).then_some(())
+    }
+
+    /// Like [`FastPath::free`], for a caller that does not keep the distance.
+    #[inline(always)]
+    pub(crate) fn free_at(&self, machine: &M, pfn: Pfn, order: Order) -> Option<()> {
+        self.free(machine, pfn.0.wrapping_sub(self.base()), order)
+    }
+
+    /// Frees a block that does not go where the last one went.
+    pub(crate) fn free_elsewhere(&self, world: &World<'a, M>, pfn: Pfn, order: Order) -> Option<()> {
+        self.free(&world.shared.machine, self.find(world, pfn)?, order)
+    }
+
+    /// Finds and remembers a frame's run, and the rings for blocks of its pageblock.
+    ///
+    /// Returns the frame's distance from the run's begin; `None` without a fast path, or where there is no memory.
+    fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
+        if !self.own.has_fast_path() {
+            return None;
+        }
+        let mut seen = self.giving.get();
+        if pfn.0.wrapping_sub(seen.base) >= seen.heads.len() as u64 {
+            seen = Seen::of(&world.shared.frames, world.shared.frames.map.run_of(pfn)?)?;
+            self.giving.set(seen);
+        }
+        let distance = pfn.0.wrapping_sub(seen.base);
+        let word = seen.pageblocks.get(usize::try_from(distance).ok()? >> self.pageblock_order.0)?;
+        let pageblock = Pageblock(word.load(Ordering::Relaxed));
+        if pageblock.0 != self.last.get() {
+            let (pcp, lists) = (world.pcps.record(self.cpu, pageblock.zone_index())?, pageblock.lists()?);
+            self.home.set(pcp.rings_of(lists)?);
+            self.huge.set(pcp.huge_of(lists));
+            self.last.set(pageblock.0);
+        }
+        Some(distance)
+    }
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -131,20 +327,14 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
         let zone = own.fast_zone(route.highest)?;
         let pcp = self.pcps.record(cpu, zone.index())?;
-        self.alloc_from_ring(pcp.ring(route.ring)?, route.heads())
+        self.alloc_from_ring(pcp.ring(route.ring())?, route.heads())
     }
 
     /// Pops a block as [`pop_top`] does, with the heads of all memory.
     #[inline(always)]
     pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: HeadChange) -> Option<Frame> {
         let all = || (self.shared.frames.heads, 0);
-        match pop_top(&self.shared.machine, ring, &self.pcps.slots, all, heads)? {
-            Ok(index) => Some(Frame(index)),
-            Err(_) => {
-                drop_damaged(ring);
-                None
-            }
-        }
+        pop_top(&self.shared.machine, ring, &self.pcps.slots, all, heads).map(Frame)
     }
 
     /// Serves a request that missed the fast path, in one visit to the CPU's lists and then zone after zone.
@@ -183,7 +373,7 @@ impl<'a, M: Machine> World<'a, M> {
         let route = Route::of::<M>(request, frames.geometry.pageblock_order).ok_or(None)?;
         let zone = cx.own.fast_zone(route.highest).and_then(|zone| self.zone(zone)).ok_or(None)?;
         let pcp = self.pcps.enter(cx, zone).ok_or(None)?;
-        let Some(frame) = pcp.alloc_cached(route.ring) else { return Err(Some(pcp)) };
+        let Some(frame) = pcp.alloc_cached(route.ring()) else { return Err(Some(pcp)) };
         // While the lists are held, so that the block is part of something at every moment.
         frames.set_head(frame, route.head);
         Ok(frame)

@@ -195,7 +195,7 @@ impl<M: Machine> Allocator<'_, M> {
     fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
         let scattered = Cell::new(None);
         let route = |route: Route| self.alloc_fast(route);
-        let pfn = self.alloc_by(block, route, || {
+        let pfn = self.alloc_by(block, route, |_| {
             self.check(block)?;
             let why = match self.world().alloc_slow(block) {
                 Ok(frame) => return Ok(self.served(block, frame)),

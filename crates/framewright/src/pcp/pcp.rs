@@ -237,6 +237,13 @@ impl<M: Machine> Pcp<M> {
         self.small.get(lists)
     }
 
+    /// Returns the ring of huge pages for the type of lists with this number.
+    #[inline(always)]
+    pub(crate) fn huge_of(&self, lists: usize) -> &Ring<M> {
+        let [other, movable] = &self.huge;
+        if lists == MigrateType::Movable.index() { movable } else { other }
+    }
+
     pub(crate) fn rings(&self, pageblock_order: Order) -> impl Iterator<Item = (RingId, &Ring<M>)> {
         RingId::all(pageblock_order).filter_map(|id| Some((id, self.ring(id)?)))
     }

@@ -322,13 +322,21 @@ impl<M: Machine> Ring<M> {
         self.ceiling.store(0, Ordering::Relaxed);
     }
 
-    /// Takes the entry at the top for the owner, if the window permits it.
+    /// Takes the entry at the top for the owner, if the window permits it and `accept` does.
+    ///
+    /// `accept` is called before any write, and may be called with an old entry of an empty ring. A ring that is left
+    /// as it was serves the next caller.
     #[inline(always)]
-    pub(crate) fn pop_front(&self, machine: &M, slots: Slots<'_, M>) -> Option<Frame> {
+    pub(crate) fn pop_front<T>(
+        &self,
+        machine: &M,
+        slots: Slots<'_, M>,
+        accept: impl FnOnce(Frame) -> Option<T>,
+    ) -> Option<T> {
         let top = self.top.load(Ordering::Relaxed);
         let next = top.wrapping_sub(1);
-        // Before any write: a caller without entries leaves the ring as it is.
-        let slot = slots.get(next as usize)?;
+        let entry = slots.get(next as usize)?.load(Ordering::Relaxed);
+        let accepted = accept(Frame(entry))?;
         self.top.store(next, Ordering::Relaxed);
         // ORDER: light fence. `top` is out before the window is read; partner: the heavy fence in `Pcp::close`.
         // Model: front_alloc.
@@ -336,10 +344,16 @@ impl<M: Machine> Ring<M> {
         // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`.
         // Model: none, as there.
         if top > self.floor.load(Ordering::Acquire) {
-            return Some(Frame(slot.load(Ordering::Relaxed)));
+            return Some(accepted);
         }
         self.top.store(top, Ordering::Relaxed);
         None
+    }
+
+    /// Returns the entry at the top, at this moment; an old one if the ring is empty.
+    pub(crate) fn top_racy(&self, slots: &[M::U32]) -> Option<Frame> {
+        let next = self.top.load(Ordering::Relaxed).wrapping_sub(1);
+        slots.get(next as usize).map(|entry| Frame(entry.load(Ordering::Relaxed)))
     }
 
     /// Pushes an entry for the owner, if the window permits it.

@@ -93,6 +93,46 @@ pub trait Pinned {
     }
 }
 
+/// One value for each CPU of a machine: what a kernel calls a per-CPU variable.
+///
+/// The core keeps in it what the fast path of a CPU needs. A plain call then finds its CPU and that value in one step.
+pub trait PerCpu<T, M: ?Sized>: Sized {
+    /// Whether values are kept. If not, plain calls look everything up by the CPU's number.
+    const IS_KEPT: bool = true;
+
+    /// Makes the values of `cpus` CPUs.
+    fn new(machine: &M, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self;
+
+    /// Pins the caller as [`Machine::pin_now`] does, and calls `operation` with the value of its CPU.
+    ///
+    /// For the fast path: returns `None` where that takes more than a few instructions, as it does for an operation
+    /// that returns `None`. `operation` is called at most once. The value need not be safe to share: it is used by the
+    /// holder of the CPU alone, and an interrupt's CPU has a value of its own.
+    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R>;
+
+    /// Like [`PerCpu::with`], however long it takes to find the CPU; `None` as well where there is none.
+    fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.with(operation)
+    }
+}
+
+/// Values of a machine that keeps none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NoPerCpu;
+
+impl<T, M: ?Sized> PerCpu<T, M> for NoPerCpu {
+    const IS_KEPT: bool = false;
+
+    fn new(_: &M, _: usize, _: impl FnMut(CpuId) -> Option<T>) -> Self {
+        NoPerCpu
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, _: impl Fn(&T) -> Option<R>) -> Option<R> {
+        None
+    }
+}
+
 /// Machine that the core runs on; the description of this module explains it.
 pub trait Machine {
     /// 8-bit word.
@@ -115,6 +155,8 @@ pub trait Machine {
     type Irq<'a>
     where
         Self: 'a;
+    /// One value for each CPU; [`NoPerCpu`] for a machine that keeps none.
+    type PerCpu<T>: PerCpu<T, Self>;
 
     /// Whether a pinned caller may sleep.
     ///

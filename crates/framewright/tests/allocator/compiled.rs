@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use framewright::error::Feature;
-use framewright::machine::{Machine, Need, Reclaimed, Waiter};
+use framewright::machine::{Machine, Need, NoPerCpu, Reclaimed, Waiter};
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
 use framewright::request::{__GFP_DMA32, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy};
@@ -80,6 +80,7 @@ macro_rules! compiled {
             type Usize = <Alone as Machine>::Usize;
             type Pin<'a> = <Alone as Machine>::Pin<'a>;
             type Irq<'a> = <Alone as Machine>::Irq<'a>;
+            type PerCpu<T> = NoPerCpu;
 
             const MECHANISMS: Option<Mechanisms> = $mechanisms;
             const FEATURES: Features = $features;

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
 
-use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, Pinned, Word};
 use framewright::{CpuId, NodeId};
 
 type Watcher = Box<dyn FnMut()>;
@@ -135,6 +135,7 @@ impl Machine for Copied {
     type Usize = Place<usize>;
     type Pin<'a> = Here;
     type Irq<'a> = ();
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> Here {
         Here

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, Pinned, Word};
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
@@ -97,6 +97,7 @@ impl Machine for Lab {
     type Usize = LabWord<usize>;
     type Pin<'a> = LabPin;
     type Irq<'a> = ();
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> LabPin {
         let interrupt = self.interrupt.take();

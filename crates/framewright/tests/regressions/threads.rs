@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 
-use framewright::machine::{Busy, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Word};
+use framewright::machine::{Busy, Machine, Need, NoPerCpu, Ordering, Patience, Pinned, Reclaimed, Word};
 use framewright::report::BuddyInfo;
 use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp, NodeSet,
@@ -143,6 +143,7 @@ impl Machine for Threads {
     type Usize = Slow<<Native as Machine>::Usize>;
     type Pin<'a> = <Native as Machine>::Pin<'a>;
     type Irq<'a> = <Native as Machine>::Irq<'a>;
+    type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> Self::Pin<'_> {
         self.native.pin()

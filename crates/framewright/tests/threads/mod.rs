@@ -10,6 +10,7 @@ macro_rules! runs_on_threads {
         type Usize = <Native as Machine>::Usize;
         type Pin<'a> = <Native as Machine>::Pin<'a>;
         type Irq<'a> = <Native as Machine>::Irq<'a>;
+        type PerCpu<T> = framewright::machine::NoPerCpu;
 
         fn pin(&self) -> Self::Pin<'_> {
             self.$field.pin()

@@ -1,9 +1,9 @@
 //! Counting by single steps.
 //!
-//! The program runs itself again as a child that it traces. The child says by a signal where a counted region begins
+//! A program runs itself again as a child that it traces. The child says by a signal where a counted region begins
 //! and where it ends; between the two it is let go for one instruction at a time, and all the rest at full speed. A
-//! system call counts as the one instruction that it is. The signals' own instructions are counted too; their number is
-//! equal for all regions.
+//! system call counts as the one instruction that it is. The signals' own instructions are counted too. Their number is
+//! equal for all regions, so that of an empty region is subtracted.
 #![allow(unsafe_code, reason = "ptrace has no safe wrapper among our dependencies; each block says why it is sound")]
 
 use std::io;
@@ -12,23 +12,44 @@ use std::process::Command;
 
 use libc::{SIGTRAP, SIGURG, c_int, pid_t};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
 
-use crate::counted::BATCHES;
+use crate::instructions::counted::PAGES;
 
 /// Regions of a batch.
 const REGIONS: usize = 4;
 
-/// Instructions of each kind of region, over all batches, of a variant.
-pub(crate) fn count(variant: &str) -> Result<[u64; REGIONS], String> {
-    let fail = |what: &str, error: io::Error| format!("{what}: {error}");
+/// Instructions that a page costs.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Counts {
+    /// Of its allocation.
+    pub alloc: f64,
+    /// Of its free.
+    pub free: f64,
+    /// Of both, one page again and again.
+    pub repeat: f64,
+}
+
+impl Counts {
+    fn of(regions: [u64; REGIONS], batches: usize) -> Counts {
+        let pages = (batches * PAGES) as f64;
+        // Less what it takes to say where a region begins and ends, and to call nothing.
+        let [nothing, alloc, free, repeat] = regions.map(|count| count as f64);
+        Counts { alloc: (alloc - nothing) / pages, free: (free - nothing) / pages, repeat: (repeat - nothing) / pages }
+    }
+}
+
+/// Runs a command that does a variant's work ([`super::work`]) and counts its instructions.
+///
+/// # Errors
+/// A system that denies tracing; a command that failed, or did other work.
+pub fn count(command: &mut Command, batches: usize) -> io::Result<Counts> {
     stay_on_one_processor();
-    let program = std::env::current_exe().map_err(|error| fail("this program's path", error))?;
-    let mut command = Command::new(program);
-    command.args(["run", variant]);
     // SAFETY: between fork and exec only one system call is made, which takes no pointer.
     unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
-    let child = command.spawn().map_err(|error| fail("ptrace", error))?.id() as pid_t;
-    follow(child).map_err(|error| fail("tracing", error))?.ok_or_else(|| format!("{variant} could not be run"))
+    let child = command.spawn()?.id() as pid_t;
+    let regions = follow(child, batches)?.ok_or_else(|| io::Error::other("the counted program failed"))?;
+    Ok(Counts::of(regions, batches))
 }
 
 /// The child inherits it. On two processors each step would wait for the other to wake up.
@@ -40,7 +61,7 @@ fn stay_on_one_processor() {
 }
 
 /// Lets the child run to its end; none if it failed, or did not mark the regions that it should.
-fn follow(child: pid_t) -> io::Result<Option<[u64; REGIONS]>> {
+fn follow(child: pid_t, batches: usize) -> io::Result<Option<[u64; REGIONS]>> {
     let (mut counts, mut marks, mut deliver) = ([0_u64; REGIONS], 0_usize, 0);
     wait(child)?;
     loop {
@@ -49,7 +70,7 @@ fn follow(child: pid_t) -> io::Result<Option<[u64; REGIONS]>> {
         deliver = 0;
         let status = wait(child)?;
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            let all = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 && marks == 2 * REGIONS * BATCHES;
+            let all = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 && marks == 2 * REGIONS * batches;
             return Ok(all.then_some(counts));
         }
         match libc::WSTOPSIG(status) {

@@ -1,15 +1,16 @@
 //! The work that is counted.
 
-use std::hint::black_box;
+use core::hint::black_box;
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
-pub(crate) const PAGES: usize = 64;
-/// Batches that are counted. All take equally many instructions, because nothing comes from a depot or the zone: a
-/// CPU's own lists hold a batch.
-pub(crate) const BATCHES: usize = 8;
+pub const PAGES: usize = 64;
+/// Batches that are counted, if the caller does not say.
+///
+/// All take equally many instructions, because nothing comes from a depot or the zone: a CPU's own lists hold a batch.
+pub const BATCHES: usize = 8;
 /// Batches before, after which nothing comes from the zone any more.
 const WARM: usize = 50;
 
@@ -24,13 +25,13 @@ pub(crate) trait Calls {
 }
 
 /// Does all the work, with a mark before and after each counted region.
-pub(crate) fn all(calls: &impl Calls) {
+pub(crate) fn all(calls: &impl Calls, batches: usize) {
     let mut pages = [Pfn(0); PAGES];
     for _ in 0..WARM {
         calls.alloc(&mut pages);
         calls.free(&pages);
     }
-    for _ in 0..BATCHES {
+    for _ in 0..batches {
         between_marks(|| counted_nothing(&mut pages));
         between_marks(|| counted_alloc(calls, &mut pages));
         between_marks(|| counted_free(calls, &pages));
@@ -77,7 +78,7 @@ const PAGE: Request = Request::new(GFP_KERNEL, 0);
 pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
 
 /// `Local::alloc` and `Local::free`.
-pub(crate) struct Through<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
+pub(crate) struct ByLocal<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
 
 /// The calls, and the loops around them.
 macro_rules! one_by_one {
@@ -94,6 +95,9 @@ macro_rules! one_by_one {
             }
         }
 
+        one_by_one!(@loops $kind);
+    )+ };
+    (@loops $kind:ident) => {
         impl<M: Machine> Calls for $kind<'_, '_, M> {
             #[inline(always)]
             fn alloc(&self, pages: &mut [Pfn]) {
@@ -117,10 +121,48 @@ macro_rules! one_by_one {
                 }
             }
         }
-    )+ };
+    };
 }
 
-one_by_one!(Pages, Through);
+one_by_one!(Pages, ByLocal);
+
+/// Calls of `Allocator::alloc` and `Allocator::free` whose request and order the compiler does not know, as those of an
+/// interface of C functions are.
+pub(crate) struct Wrapped<'l, 'a, M: Machine> {
+    allocator: &'l Allocator<'a, M>,
+    request: Request,
+    order: Order,
+}
+
+impl<'l, 'a, M: Machine> Wrapped<'l, 'a, M> {
+    pub(crate) fn new(allocator: &'l Allocator<'a, M>) -> Self {
+        Wrapped { allocator, request: black_box(PAGE), order: black_box(PAGE.order) }
+    }
+}
+
+#[inline(never)]
+fn wrapped_alloc<M: Machine>(allocator: &Allocator<'_, M>, request: &Request) -> Option<Pfn> {
+    allocator.alloc(request).ok()
+}
+
+#[inline(never)]
+fn wrapped_free<M: Machine>(allocator: &Allocator<'_, M>, pfn: Pfn, order: Order) -> bool {
+    allocator.free(pfn, order).is_ok()
+}
+
+impl<M: Machine> Wrapped<'_, '_, M> {
+    #[inline(always)]
+    fn one(&self) -> Option<Pfn> {
+        wrapped_alloc(self.allocator, &self.request)
+    }
+
+    #[inline(always)]
+    fn back(&self, pfn: Pfn) -> bool {
+        wrapped_free(self.allocator, pfn, self.order)
+    }
+}
+
+one_by_one!(@loops Wrapped);
 
 /// `Allocator::alloc_bulk` and `Allocator::free_bulk`.
 pub(crate) struct Bulk<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);

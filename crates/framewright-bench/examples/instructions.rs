@@ -21,40 +21,37 @@
 //!   asymmetric fence is there, and what the allocator counted itself; and `steps` how often each step of the core was
 //!   made, by the same work on a machine that counts them. The two ways must agree.
 //!
-//! Every variant's threads lease their CPUs. Those that follow the processors can be counted in neither way: an
+//! Variants `kernel` are of a machine as a kernel's is, with a preemption counter and a CPU number in `%gs`. They are
+//! compiled in the crate, because `framewright bench --kernel` counts them too.
+//!
+//! The other variants' threads lease their CPUs. Those that follow the processors can be counted in neither way: an
 //! emulated kernel has no restartable sequences, and the real one restarts a sequence whenever a step stops it in the
 //! middle.
 
-mod counted;
 #[cfg(target_os = "linux")]
-mod stepping;
-mod steps;
-
+use std::process::Command;
 use std::process::ExitCode;
 
-use counted::{Bulk, Pages, Through};
-use framewright::report::Source;
-use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
-use framewright_rt::{Native, Storage};
-use steps::Counting;
-
-/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
-/// memory above a hole.
-const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
-/// Frames of the allocator: 1 GiB, where zone Normal begins.
-const FIRST: u64 = 0x10_0000;
-const FRAMES: u64 = 1 << 18;
-/// And where the hole below them begins, above some memory: that of a PC.
-const HOLE: (u64, u64) = (0x1000, 0xc_0000);
+use framewright::NodeId;
+#[cfg(target_os = "linux")]
+use framewright_bench::instructions::stepping;
+use framewright_bench::instructions::{BATCHES, Counting, KERNEL_VARIANTS, VARIANTS, kernel_steps, kernel_work, work};
+use framewright_rt::Native;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["run", variant] if VARIANTS.contains(variant) => run(variant),
+        ["run", variant] if KERNEL_VARIANTS.contains(variant) => kernel_work(variant, BATCHES),
         ["steps", variant] if VARIANTS.contains(variant) => steps(variant),
+        ["steps", variant] if KERNEL_VARIANTS.contains(variant) => kernel_steps(variant),
         ["step"] => step(),
-        _ => Err(format!("usage: instructions step | run VARIANT | steps VARIANT, of {}", VARIANTS.join(", "))),
+        _ => Err(format!(
+            "usage: instructions step | run VARIANT | steps VARIANT, of {}, {}",
+            VARIANTS.join(", "),
+            KERNEL_VARIANTS.join(", ")
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,13 +65,12 @@ fn main() -> ExitCode {
 /// Counts every variant by single steps, and prints a line for each number.
 #[cfg(target_os = "linux")]
 fn step() -> Result<(), String> {
-    for variant in VARIANTS {
-        let counts = stepping::count(variant)?;
-        let pages = (counted::BATCHES * counted::PAGES) as f64;
-        // Less what it takes to say where a region begins and ends, and to call nothing.
-        let [nothing, alloc, free, repeat] = counts;
-        for (what, count) in [("alloc", alloc), ("free", free), ("repeat", repeat)] {
-            println!("count {variant} {what} {:.2}", (count as f64 - nothing as f64) / pages);
+    let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    for variant in VARIANTS.into_iter().chain(KERNEL_VARIANTS) {
+        let counts = stepping::count(Command::new(&program).args(["run", variant]), BATCHES)
+            .map_err(|error| format!("{variant}: {error}"))?;
+        for (what, count) in [("alloc", counts.alloc), ("free", counts.free), ("repeat", counts.repeat)] {
+            println!("count {variant} {what} {count:.2}");
         }
     }
     Ok(())
@@ -89,7 +85,7 @@ fn step() -> Result<(), String> {
 fn run(variant: &str) -> Result<(), String> {
     let machine = machine();
     let nodes = machine.nodes().to_vec();
-    work(variant, machine, &nodes, |machine| {
+    work((variant, BATCHES), machine, &nodes, |machine| {
         format!("mode {:?}, asymmetric fence {}", machine.mode(), machine.has_light_fence())
     })
 }
@@ -98,30 +94,10 @@ fn run(variant: &str) -> Result<(), String> {
 fn steps(variant: &str) -> Result<(), String> {
     let machine = machine();
     let nodes = machine.nodes().to_vec();
-    work(variant, Counting::new(machine), &nodes, |machine| format!("steps{machine}"))
+    work((variant, BATCHES), Counting::new(machine), &nodes, |machine| format!("steps{machine}"))
 }
 
 /// A CPU for this thread, an unused one, and the shared one.
 fn machine() -> Native {
     Native::new(&[NodeId(0); 3])
-}
-
-/// Boots an allocator, has it do the work, and prints what `tell` and its statistics say afterwards.
-fn work<M: Machine>(variant: &str, machine: M, cpus: &[NodeId], tell: impl FnOnce(&M) -> String) -> Result<(), String> {
-    let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
-    let (way, above) = variant.strip_suffix("-above").map_or((variant, false), |way| (way, true));
-    let map = if above { &regions[..] } else { &regions[1..] };
-    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
-    let layout = Layout::of(&config).map_err(|error| error.to_string())?;
-    let mut storage = Storage::new(&layout);
-    let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
-    match way {
-        "local" => counted::all(&Through(allocator.local().ok_or("there is no CPU")?)),
-        "bulk" => counted::all(&Bulk(&allocator)),
-        _ => counted::all(&Pages(&allocator)),
-    }
-    let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
-    let hits: u64 = zones.map(|zone| zone.numa.hit).sum();
-    println!("fingerprint {variant}: {}, {hits} allocations counted", tell(allocator.machine()));
-    Ok(())
 }

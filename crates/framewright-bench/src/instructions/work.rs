@@ -1,0 +1,96 @@
+//! One variant's work, from boot to the last counted region.
+
+use framewright::report::Source;
+use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
+use framewright_rt::Storage;
+
+use crate::instructions::counted::{self, BATCHES, Bulk, ByLocal, Pages, Wrapped};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::instructions::kernel::KernelMachine;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::instructions::steps::Counting;
+
+/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
+/// memory above a hole.
+pub const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
+/// The ways of a kernel: a constant request, one that only the caller knows, through `Allocator::local`, and in bulk.
+pub const KERNEL_VARIANTS: [&str; 5] = ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-bulk"];
+/// Frames of the allocator: 1 GiB, where zone Normal begins.
+const FIRST: u64 = 0x10_0000;
+const FRAMES: u64 = 1 << 18;
+/// And where the hole below them begins, above some memory: that of a PC.
+const HOLE: (u64, u64) = (0x1000, 0xc_0000);
+
+/// Boots an allocator, has it do the work, and prints what `tell` and its statistics say afterwards.
+///
+/// # Errors
+/// A variant that does not exist; a machine that the allocator does not boot on.
+pub fn work<M: Machine>(
+    (variant, batches): (&str, usize),
+    machine: M,
+    cpus: &[NodeId],
+    tell: impl FnOnce(&M) -> String,
+) -> Result<(), String> {
+    let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
+    let (way, above) = variant.strip_suffix("-above").map_or((variant, false), |way| (way, true));
+    let map = if above { &regions[..] } else { &regions[1..] };
+    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
+    let layout = Layout::of(&config).map_err(|error| error.to_string())?;
+    let mut storage = Storage::new(&layout);
+    let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
+    match way.strip_prefix("kernel-").unwrap_or(way) {
+        "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?), batches),
+        "bulk" => counted::all(&Bulk(&allocator), batches),
+        "wrapped" => counted::all(&Wrapped::new(&allocator), batches),
+        "plain" | "kernel" => counted::all(&Pages(&allocator), batches),
+        _ => return Err(format!("{variant}: there is no such variant")),
+    }
+    let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
+    let hits: u64 = zones.map(|zone| zone.numa.hit).sum();
+    println!("fingerprint {variant}: {}, {hits} allocations counted", tell(allocator.machine()));
+    Ok(())
+}
+
+/// Does a variant's work on a kernel's machine: once in the life of a process.
+///
+/// It is compiled in this crate, so that all programs count the same code.
+///
+/// # Errors
+/// A machine other than x86-64 Linux, or one that the allocator does not boot on.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
+    let mode = "mode Kernel, asymmetric fence true";
+    work((variant, batches), kernel()?, &KernelMachine::NODES, |_| mode.to_owned())
+}
+
+/// Does this work on a kernel's machine that counts steps, and prints the counts.
+///
+/// # Errors
+/// Those of [`kernel_work`].
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn kernel_steps(variant: &str) -> Result<(), String> {
+    work((variant, BATCHES), Counting::new(kernel()?), &KernelMachine::NODES, |machine| format!("steps{machine}"))
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn kernel() -> Result<KernelMachine, String> {
+    KernelMachine::take().ok_or("%gs cannot be set".to_owned())
+}
+
+/// Does nothing: another machine has no `%gs`.
+///
+/// # Errors
+/// Always.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub fn kernel_work(_: &str, _: usize) -> Result<(), String> {
+    Err("a kernel's machine is counted on x86-64 Linux".to_owned())
+}
+
+/// Does nothing either.
+///
+/// # Errors
+/// Always.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub fn kernel_steps(variant: &str) -> Result<(), String> {
+    kernel_work(variant, BATCHES)
+}
