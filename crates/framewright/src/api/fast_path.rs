@@ -71,7 +71,7 @@ impl Route {
             return None;
         }
         let migratetype = M::mobility_of(gfp);
-        let Some(ring) = RingId::of(order, migratetype, pageblock_order) else { return None };
+        let ring = RingId::of(order, migratetype, pageblock_order)?;
         let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
         Some(Route { ring: ring.index as u8, order, highest: gfp.highest_zone(), head })
     }

@@ -283,7 +283,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// They get the type of the request.
     fn try_unreserved(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
         let mut result = self.try_drained(plan, alloc_flags, Claim::Wait, FEW_ROUNDS);
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             let pageblock = self.shared.frames.geometry.pageblock_order.frames();
             // Other CPUs may add to the reserve meanwhile: no more pageblocks than there are now.
             for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {

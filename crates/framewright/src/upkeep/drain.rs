@@ -87,7 +87,7 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Also merges unmerged blocks if the request wants more than a page.
     pub(crate) fn drain_for(&self, plan: &Plan, claim: Claim) {
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             self.drain_zone(zone, claim);
         }
         if plan.order.0 != 0 {
@@ -100,7 +100,7 @@ impl<'a, M: Machine> World<'a, M> {
         if !M::MAY_SKIP {
             return;
         }
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             self.merge_skipped(zone, || false);
         }
     }
@@ -110,7 +110,7 @@ impl<'a, M: Machine> World<'a, M> {
         // A boost yields first to a request that would fail otherwise.
         let alloc_flags = AllocFlags { unboosted: true, ..alloc_flags };
         let mut all = Cached::default();
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
             let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, alloc_flags, frames);
             all.frames = all.frames.plus(frames);

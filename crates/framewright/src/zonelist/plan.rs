@@ -7,8 +7,6 @@
 //! - A policy may leave nodes out.
 //! - An address limit leaves out zones above it (`address_limit.rs`).
 
-use core::slice;
-
 use crate::buddy::fallback::Want;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::compiled::Compiled;
@@ -129,41 +127,56 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// None of them has a frame at or above the plan's address limit.
     pub(crate) fn zonelist(&self, plan: &Plan) -> Zonelist<'a, M> {
-        self.zonelist_of(plan, false)
+        self.zonelist_of(plan, Limit::Below)
     }
 
     /// Returns the zones of a plan that its address limit cuts through (`address_limit.rs`).
     pub(crate) fn split_zones(&self, plan: &Plan) -> Zonelist<'a, M> {
-        self.zonelist_of(plan, true)
+        self.zonelist_of(plan, Limit::Cut)
+    }
+
+    /// Returns the zones of [`World::zonelist`], then those of [`World::split_zones`].
+    pub(crate) fn all_zones(&self, plan: &Plan) -> Zonelist<'a, M> {
+        self.zonelist_of(plan, Limit::BelowThenCut)
     }
 
     // Out of line, as its iterator.
     #[inline(never)]
-    fn zonelist_of(&self, plan: &Plan, split: bool) -> Zonelist<'a, M> {
+    fn zonelist_of(&self, plan: &Plan, limit: Limit) -> Zonelist<'a, M> {
         let start = plan.start.index().saturating_mul(self.zones.len());
         let list = self.zonelists.get(start..start.saturating_add(self.zones.len())).unwrap_or(&[]);
-        let limit = plan.below.unwrap_or(if split { Pfn(0) } else { Pfn(u64::MAX) });
-        Zonelist { list: list.iter(), zones: self.zones, highest: plan.highest, allowed: plan.allowed, limit, split }
+        let Plan { highest, allowed, below, .. } = *plan;
+        Zonelist { list, next: 0, zones: self.zones, highest, allowed, below, limit }
     }
+}
+
+/// How a zone lies to an address limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limit {
+    /// No frame is at or above the limit.
+    Below,
+    /// Some are below, some are not.
+    Cut,
+    /// All zones of the first kind, then all of the second.
+    BelowThenCut,
 }
 
 /// Iterator over the zones that a plan may use.
 pub(crate) struct Zonelist<'a, M: Machine> {
-    list: slice::Iter<'a, ZoneIdx>,
+    list: &'a [ZoneIdx],
+    next: usize,
     zones: &'a [Zone<M>],
     highest: ZoneKind,
     allowed: NodeSet,
-    limit: Pfn,
-    /// Only zones that the limit cuts through; else only those below it.
-    split: bool,
+    below: Option<Pfn>,
+    limit: Limit,
 }
 
 impl<M: Machine> Zonelist<'_, M> {
-    fn is_within_limit(&self, span: PfnRange) -> bool {
-        match self.split {
-            false => !M::FEATURES.address_limits || span.end <= self.limit,
-            true => M::FEATURES.address_limits && span.start < self.limit && self.limit < span.end,
-        }
+    fn fits(&self, span: PfnRange) -> bool {
+        let is_below = self.below.is_none_or(|limit| span.end <= limit);
+        let is_cut = || self.below.is_some_and(|limit| span.start < limit && limit < span.end);
+        if self.limit == Limit::Cut { is_cut() } else { is_below }
     }
 }
 
@@ -175,9 +188,17 @@ impl<'a, M: Machine> Iterator for Zonelist<'a, M> {
     fn next(&mut self) -> Option<&'a Zone<M>> {
         loop {
             // The list ends with entries that name no zone.
-            let zone = self.zones.get(self.list.next()?.index())?;
+            let Some(zone) = self.list.get(self.next).and_then(|idx| self.zones.get(idx.index())) else {
+                if !M::FEATURES.address_limits || self.limit != Limit::BelowThenCut || self.below.is_none() {
+                    return None;
+                }
+                (self.next, self.limit) = (0, Limit::Cut);
+                continue;
+            };
+            self.next = self.next.wrapping_add(1);
             let is_allowed = !M::FEATURES.nodes || self.allowed.contains(zone.node());
-            if is_allowed && zone.kind() <= self.highest && self.is_within_limit(zone.span) {
+            let fits = if M::FEATURES.address_limits { self.fits(zone.span) } else { self.limit != Limit::Cut };
+            if is_allowed && fits && zone.kind() <= self.highest {
                 return Some(zone);
             }
         }
