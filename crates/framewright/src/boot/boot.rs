@@ -107,7 +107,7 @@ impl<M: Machine> Parts<'_, M> {
             slots: cut("slots", self.slots, layout.slots)?,
             shards: cut_if(M::MAY_STORE, "shards", self.shards, layout.shards)?,
             magazines: cut_if(M::MAY_STORE, "magazines", self.magazines, layout.magazines)?,
-            range_locks: cut_if(M::MAY_SKIP, "range_locks", self.range_locks, layout.range_locks)?,
+            range_locks: cut_if(M::MAY_LOCK_RANGES, "range_locks", self.range_locks, layout.range_locks)?,
             cluster_of: cut_if(M::MAY_CLUSTER, "cluster_of", self.cluster_of, layout.cluster_of)?,
             clusters: cut_if(M::MAY_CLUSTER, "clusters", self.clusters, layout.clusters)?,
             owners: cut_if(M::MAY_OWN, "owners", self.owners, layout.owners)?,

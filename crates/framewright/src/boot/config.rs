@@ -264,9 +264,6 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if let Some(switch) = C::FIXED.and_then(|fixed| fixed.difference(&self.config.mechanisms)) {
             return Err(BootError::OtherMechanisms(switch));
         }
-        if !C::PARTS.nodes && self.config.nodes().any(|node| node.0 != 0) {
-            return Err(BootError::LeftOut(Feature::Nodes));
-        }
         if !C::PARTS.mobility && !self.config.cma.is_empty() {
             return Err(BootError::LeftOut(Feature::Mobility));
         }
@@ -289,10 +286,12 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
             return Err(BootError::BadCpus);
         }
-        let rooms =
-            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)];
-        if let Some((of, given, most)) = rooms.into_iter().find(|(_, given, most)| given > most) {
-            return Err(BootError::TooManyCounters { of, given, most });
+        for (of, given, most) in
+            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)]
+        {
+            if given > most {
+                return Err(BootError::TooManyCounters { of, given, most });
+            }
         }
         if let Some(reason) = self.mechanisms().conflict() {
             return Err(BootError::Mechanisms(reason));
@@ -306,8 +305,9 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             }
             behind = range.end;
         }
-        if let Some(node) = self.config.nodes().find(|node| node.index() >= NodeId::LIMIT) {
-            return Err(BootError::BadNode(node));
+        let nodes = if C::PARTS.nodes { NodeId::LIMIT } else { 1 };
+        if let Some(node) = self.config.nodes().find(|node| node.index() >= nodes) {
+            return Err(if C::PARTS.nodes { BootError::BadNode(node) } else { BootError::LeftOut(Feature::Nodes) });
         }
         let entries = self.nodes().saturating_mul(self.nodes());
         if !self.distances.is_empty() && self.distances.len() != entries {

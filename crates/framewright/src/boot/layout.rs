@@ -6,7 +6,6 @@ use crate::frame::map::Run;
 use crate::frame::owned_pageblock;
 use crate::pcp::pcp::{self, Pcp};
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::mechanisms::FreePath;
 use crate::seam::compiled::{AnyMachine, Compiled};
 use crate::seam::machine::Machine;
 use crate::shared::Cpu;
@@ -118,7 +117,7 @@ impl Layout {
             slots: entries as usize,
             shards: zones.saturating_mul(shards),
             magazines: magazines as usize,
-            range_locks: if config.mechanisms().free_path == FreePath::RangeLocks { slots as usize } else { 0 },
+            range_locks: if config.mechanisms().locks_ranges() { slots as usize } else { 0 },
             cluster_of: if config.mechanisms().keeps_clusters() { frames as usize } else { 0 },
             clusters,
             owners,

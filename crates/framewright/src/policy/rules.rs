@@ -106,6 +106,12 @@ impl Mechanisms {
         !matches!(self.free_path, FreePath::MergeUnderLock)
     }
 
+    /// Returns whether a free takes locks of ranges of frames.
+    #[inline(always)]
+    pub(crate) const fn locks_ranges(&self) -> bool {
+        matches!(self.free_path, FreePath::RangeLocks)
+    }
+
     /// Returns whether CPUs own pageblocks.
     #[inline(always)]
     pub(crate) const fn owns_pageblocks(&self) -> bool {

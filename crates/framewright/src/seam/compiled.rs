@@ -51,6 +51,8 @@ compiled! {
     MAY_STORE = has_depot;
     /// Whether free blocks may stay unmerged.
     MAY_SKIP = skips_merging;
+    /// Whether a free may take locks of ranges.
+    MAY_LOCK_RANGES = locks_ranges;
     /// Whether zones may have clusters.
     MAY_CLUSTER = keeps_clusters;
     /// Whether CPUs may own pageblocks.
