@@ -53,6 +53,7 @@ pub mod watermark {
 pub use api::allocator::{Allocator, FrameState};
 pub use api::bulk::BulkFree;
 pub use api::context::{AnyContext, Interrupt};
+pub use api::cpu_handle::CpuHandle;
 pub use api::fork::Frozen;
 pub use api::local::Local;
 pub use boot::boot::Parts;

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use framewright::request::GFP_KERNEL;
-use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
+use framewright::{Allocator, CpuHandle, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
 pub const PAGES: usize = 64;
@@ -80,6 +80,9 @@ pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
 /// `Local::alloc` and `Local::free`.
 pub(crate) struct ByLocal<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
 
+/// `CpuHandle::alloc` and `CpuHandle::free`.
+pub(crate) struct ByHandle<'l, 'a, M: Machine>(pub(crate) CpuHandle<'l, 'a, M>);
+
 /// The calls, and the loops around them.
 macro_rules! one_by_one {
     ($($kind:ident),+) => { $(
@@ -124,9 +127,9 @@ macro_rules! one_by_one {
     };
 }
 
-one_by_one!(Pages, ByLocal);
+one_by_one!(Pages, ByLocal, ByHandle);
 
-/// Calls of `Allocator::alloc` and `Allocator::free` whose request and order the compiler does not know, as those of an
+/// Calls of `Allocator::alloc_varying` and `Allocator::free` whose request and order the compiler does not know, as those of an
 /// interface of C functions are.
 pub(crate) struct Wrapped<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
@@ -142,7 +145,7 @@ impl<'l, 'a, M: Machine> Wrapped<'l, 'a, M> {
 
 #[inline(never)]
 fn wrapped_alloc<M: Machine>(allocator: &Allocator<'_, M>, request: &Request) -> Option<Pfn> {
-    allocator.alloc(request).ok()
+    allocator.alloc_varying(request).ok()
 }
 
 #[inline(never)]

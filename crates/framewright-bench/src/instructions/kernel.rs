@@ -9,9 +9,10 @@
 //!
 //! Rejected: to reuse `framewright_rt`'s words. Their waiting loop yields to the scheduler of a process.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-use framewright::machine::{Busy, Machine, Ordering, Patience, PerCpu, Pinned, Word};
+use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, PerCpu, Pinned, Word};
 use framewright::units::{CpuId, NodeId};
 
 use crate::instructions::gs_area::GsArea;
@@ -96,16 +97,36 @@ macro_rules! kernel_words {
 
 kernel_words!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
 
+/// The nodes of the CPU and of its interrupts.
+pub(crate) const NODES: [NodeId; 2] = [NodeId(0); 2];
+
+/// Whether a kernel's machine keeps a value for each CPU.
+pub(crate) trait Keeping: Sized {
+    /// The values.
+    type Values<T>: PerCpu<T, KernelMachine<Self>>;
+}
+
+/// It does: plain calls find the value.
+pub(crate) struct Keeps;
+
+impl Keeping for Keeps {
+    type Values<T> = KernelValues<T>;
+}
+
+/// It does not: callers keep handles.
+pub(crate) struct KeepsNone;
+
+impl Keeping for KeepsNone {
+    type Values<T> = NoPerCpu;
+}
+
 /// One CPU with a preemption counter; a second CPU is that of its interrupts.
-pub(crate) struct KernelMachine(GsArea);
+pub(crate) struct KernelMachine<K>(GsArea, PhantomData<K>);
 
-impl KernelMachine {
-    /// The nodes of the CPU and of its interrupts.
-    pub(crate) const NODES: [NodeId; 2] = [NodeId(0); 2];
-
+impl<K> KernelMachine<K> {
     /// Makes the calling thread the CPU, once in the life of the process.
-    pub(crate) fn take() -> Option<KernelMachine> {
-        GsArea::take().map(KernelMachine)
+    pub(crate) fn take() -> Option<Self> {
+        GsArea::take().map(|own| KernelMachine(own, PhantomData))
     }
 }
 
@@ -136,12 +157,12 @@ impl Drop for KernelPin {
 
 /// A value for the CPU and one for its interrupts, found by the number.
 pub(crate) struct KernelValues<T> {
-    values: [Option<T>; KernelMachine::NODES.len()],
+    values: [Option<T>; NODES.len()],
     own: GsArea,
 }
 
-impl<T> PerCpu<T, KernelMachine> for KernelValues<T> {
-    fn new(machine: &KernelMachine, cpus: usize, mut make: impl FnMut(CpuId) -> Option<T>) -> Self {
+impl<T, K> PerCpu<T, KernelMachine<K>> for KernelValues<T> {
+    fn new(machine: &KernelMachine<K>, cpus: usize, mut make: impl FnMut(CpuId) -> Option<T>) -> Self {
         let make = |cpu: usize| if cpu < cpus { make(CpuId(cpu as u16)) } else { None };
         KernelValues { values: core::array::from_fn(make), own: machine.0 }
     }
@@ -149,8 +170,18 @@ impl<T> PerCpu<T, KernelMachine> for KernelValues<T> {
     #[inline(always)]
     fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         self.own.disable_preemption();
-        let pin = KernelPin { cpu: CpuId(self.own.cpu() as u16), own: self.own };
-        operation(self.values.get(pin.cpu.index())?.as_ref()?)
+        let value = self.values.get(self.own.cpu() as usize).and_then(Option::as_ref);
+        // Each way out has an end of the pin of its own: the result is not kept across it.
+        match value.and_then(operation) {
+            Some(result) => {
+                self.own.enable_preemption();
+                Some(result)
+            }
+            None => {
+                self.own.enable_preemption();
+                None
+            }
+        }
     }
 }
 
@@ -164,15 +195,21 @@ impl Drop for KernelIrq {
     }
 }
 
-impl Machine for KernelMachine {
+impl<K: Keeping> Machine for KernelMachine<K> {
     type U8 = KernelWord<AtomicU8>;
     type U16 = KernelWord<AtomicU16>;
     type U32 = KernelWord<AtomicU32>;
     type U64 = KernelWord<AtomicU64>;
     type Usize = KernelWord<AtomicUsize>;
-    type Pin<'a> = KernelPin;
-    type Irq<'a> = KernelIrq;
-    type PerCpu<T> = KernelValues<T>;
+    type Pin<'a>
+        = KernelPin
+    where
+        Self: 'a;
+    type Irq<'a>
+        = KernelIrq
+    where
+        Self: 'a;
+    type PerCpu<T> = K::Values<T>;
 
     #[inline]
     fn pin(&self) -> KernelPin {

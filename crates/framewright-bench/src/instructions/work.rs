@@ -4,17 +4,19 @@ use framewright::report::Source;
 use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
 use framewright_rt::Storage;
 
-use crate::instructions::counted::{self, BATCHES, Bulk, ByLocal, Pages, Wrapped};
+use crate::instructions::counted::{self, BATCHES, Bulk, ByHandle, ByLocal, Pages, Wrapped};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use crate::instructions::kernel::KernelMachine;
+use crate::instructions::kernel::{Keeping, Keeps, KeepsNone, KernelMachine, NODES};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::instructions::steps::Counting;
 
 /// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
 /// memory above a hole.
-pub const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
+pub const VARIANTS: [&str; 8] =
+    ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above"];
 /// The ways of a kernel: a constant request, one that only the caller knows, through `Allocator::local`, and in bulk.
-pub const KERNEL_VARIANTS: [&str; 5] = ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-bulk"];
+pub const KERNEL_VARIANTS: [&str; 6] =
+    ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk"];
 /// Frames of the allocator: 1 GiB, where zone Normal begins.
 const FIRST: u64 = 0x10_0000;
 const FRAMES: u64 = 1 << 18;
@@ -40,6 +42,10 @@ pub fn work<M: Machine>(
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
     match way.strip_prefix("kernel-").unwrap_or(way) {
         "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?), batches),
+        "handle" => {
+            let cpu = allocator.local().ok_or("there is no CPU")?.cpu();
+            counted::all(&ByHandle(allocator.cpu_handle(cpu).ok_or("there is no CPU")?), batches);
+        }
         "bulk" => counted::all(&Bulk(&allocator), batches),
         "wrapped" => counted::all(&Wrapped::new(&allocator), batches),
         "plain" | "kernel" => counted::all(&Pages(&allocator), batches),
@@ -53,14 +59,18 @@ pub fn work<M: Machine>(
 
 /// Does a variant's work on a kernel's machine: once in the life of a process.
 ///
-/// It is compiled in this crate, so that all programs count the same code.
+/// It is compiled in this crate, so that all programs count the same code. Callers with handles have a machine that
+/// keeps nothing for them.
 ///
 /// # Errors
 /// A machine other than x86-64 Linux, or one that the allocator does not boot on.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
-    let mode = "mode Kernel, asymmetric fence true";
-    work((variant, batches), kernel()?, &KernelMachine::NODES, |_| mode.to_owned())
+    let mode = || "mode Kernel, asymmetric fence true".to_owned();
+    match variant {
+        "kernel-handle" => work((variant, batches), kernel::<KeepsNone>()?, &NODES, |_| mode()),
+        _ => work((variant, batches), kernel::<Keeps>()?, &NODES, |_| mode()),
+    }
 }
 
 /// Does this work on a kernel's machine that counts steps, and prints the counts.
@@ -69,11 +79,14 @@ pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
 /// Those of [`kernel_work`].
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn kernel_steps(variant: &str) -> Result<(), String> {
-    work((variant, BATCHES), Counting::new(kernel()?), &KernelMachine::NODES, |machine| format!("steps{machine}"))
+    fn steps<K: Keeping>(variant: &str) -> Result<(), String> {
+        work((variant, BATCHES), Counting::new(kernel::<K>()?), &NODES, |machine| format!("steps{machine}"))
+    }
+    if variant == "kernel-handle" { steps::<KeepsNone>(variant) } else { steps::<Keeps>(variant) }
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn kernel() -> Result<KernelMachine, String> {
+fn kernel<K>() -> Result<KernelMachine<K>, String> {
     KernelMachine::take().ok_or("%gs cannot be set".to_owned())
 }
 

@@ -56,6 +56,40 @@ impl<'a, M: Machine> Allocator<'a, M> {
         elsewhere(route)
     }
 
+    /// Allocates as [`Allocator::alloc`] does, for a request that is known only at run time.
+    ///
+    /// `alloc` computes the list of a request, which costs nothing if the request is a constant. This call compares the
+    /// request with the last one of the CPU, so it is for callers that mostly repeat a request.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`].
+    #[inline]
+    pub fn alloc_varying(&self, request: &Request) -> Result<Pfn, AllocError> {
+        let front = || self.fast.with(|fast| fast.alloc_asked(self.machine(), request));
+        self.alloc_asked_by(request, front, || self.alloc_cached_or_slow(request))
+    }
+
+    /// Like [`Allocator::alloc_by`], for a request that is known only at run time.
+    #[inline(always)]
+    pub(crate) fn alloc_asked_by(
+        &self,
+        request: &Request,
+        front: impl FnOnce() -> Option<Pfn>,
+        elsewhere: impl FnOnce() -> Result<Pfn, AllocError>,
+    ) -> Result<Pfn, AllocError> {
+        if self.machine().fault(Fault::Alloc) {
+            return self.failed(request, Why::Fault);
+        }
+        // The fast path serves no such request that must be zeroed.
+        match front() {
+            Some(pfn) => {
+                self.trace(|| Event::page_alloc(pfn, request));
+                Ok(pfn)
+            }
+            None => elsewhere(),
+        }
+    }
+
     /// Tries the fast path of whatever CPU the caller may have, before the request goes on to the next stage.
     #[inline(never)]
     fn alloc_missed(&self, request: &Request, route: Option<Route>) -> Result<Pfn, AllocError> {
@@ -69,7 +103,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     #[inline(never)]
-    fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
+    pub(crate) fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(pfn) = self.fast.with_any(|fast| self.alloc_of_another_run(fast, request)) {
             return Ok(pfn);
         }
@@ -169,7 +203,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     #[inline(never)]
-    fn free_cached_or_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub(crate) fn free_cached_or_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if self.fast.with_any(|fast| fast.free_elsewhere(&self.world, pfn, order)).is_some() {
             return Ok(());
         }

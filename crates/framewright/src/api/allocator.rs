@@ -121,10 +121,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(always)]
     pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
         let Request { gfp, order, .. } = *request;
-        self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
+        self.trace(|| Event::page_alloc(pfn, request));
         if gfp.contains(__GFP_ZERO) {
             self.world.shared.machine.zero(pfn, order);
         }
+    }
+
+    /// Whether [`Allocator::announce`] does anything for a request.
+    pub(crate) fn announces(&self, request: &Request) -> bool {
+        self.machine().traces() || request.gfp.contains(__GFP_ZERO)
     }
 
     /// What a frame is part of, at this moment.

@@ -1,10 +1,10 @@
 //! Many blocks in one call.
 //!
-//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it pops block after block
-//! from one ring and from the magazines that follow (`fast_path.rs`), in a handful of instructions each. With the fast
-//! path off, it enters the list once and is served as a single request would be. What remains is served one by one. A
-//! bulk free finds its CPU once, and looks up a list only when a block's pageblock has another zone or type than the
-//! last one's (`local.rs`): blocks may be mixed at will.
+//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it takes a part of a ring as a
+//! whole, and goes on with the magazines that follow (`fast_bulk.rs`). With the fast path off, it enters the list once
+//! and is served as a single request would be. What remains is served one by one. A bulk free finds its CPU once, and
+//! looks up a list only when a block's pageblock has another zone or type than the last one's: blocks may be mixed at
+//! will.
 //!
 //! There are three forms, because callers keep blocks in three ways:
 //!
@@ -20,12 +20,13 @@
 //!
 //! Each block is one request or one free: it is counted, traced and refused on its own.
 
+use core::cell::Cell;
+
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::Route;
-use crate::api::local::Local;
+use crate::api::fast_path::{FastPath, Route, Seen};
 use crate::pcp::ring::RingId;
 use crate::policy::watermark::AllocFlags;
-use crate::seam::machine::{Fault, Machine, Step};
+use crate::seam::machine::{Fault, Machine, PerCpu, Step};
 use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
@@ -45,6 +46,18 @@ pub struct BulkFree {
     pub refused: usize,
     /// The reason for the first refusal.
     pub first: Option<FreeError>,
+}
+
+impl BulkFree {
+    fn note(&mut self, freed: Result<(), FreeError>) {
+        match freed {
+            Ok(()) => self.freed = self.freed.saturating_add(1),
+            Err(error) => {
+                self.refused = self.refused.saturating_add(1);
+                self.first = self.first.or(Some(error));
+            }
+        }
+    }
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
@@ -122,14 +135,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
-            let served = self.world().pinned_now(|cx| {
-                let served = self.visit_fast(cx, request, visit);
+            let mut served = self.visit_ring(request, visit);
+            if served < visit.len() {
                 let rest = visit.get_mut(served..).unwrap_or_default();
-                served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
-            });
-            let served = served.unwrap_or(0);
-            for pfn in visit.iter().take(served) {
-                self.announce(*pfn, request);
+                served =
+                    served.saturating_add(self.world().pinned_now(|cx| self.visit(cx, request, rest)).unwrap_or(0));
+            }
+            if self.announces(request) {
+                visit.iter().take(served).for_each(|&pfn| self.announce(pfn, request));
             }
             done = done.saturating_add(served);
             if served < visit.len() {
@@ -139,25 +152,48 @@ impl<'a, M: Machine> Allocator<'a, M> {
         done
     }
 
+    /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
+    fn visit_ring(&self, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = self.world();
+        let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
+        let out = Cell::new(out);
+        let served = self
+            .fast
+            .with_any(|fast| Some(fast.alloc_all(&world.shared.machine, &world.shared.frames, route, out.take())));
+        served.unwrap_or(0)
+    }
+
+    /// Fills `out` from the CPU's lists and its zone; returns how many blocks.
+    // Out of line, so that the loop of the fast path keeps its registers.
+    #[inline(never)]
+    fn visit(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let served = self.visit_fast(cx, request, out);
+        let rest = out.get_mut(served..).unwrap_or_default();
+        served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
+    }
+
     /// Fills `out` from the top of one ring and from the magazines that follow; returns how many blocks.
     ///
-    /// The ring is looked up once; each block then costs what one of [`crate::Local`] does.
+    /// The ring is looked up once, and each part of it is taken as a whole.
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
-        let machine = &world.shared.machine;
+        let (machine, frames) = (&world.shared.machine, &world.shared.frames);
         let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
         let pcp = cx.own.fast_zone(route.highest).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring())) else { return 0 };
         machine.step(Step::Route);
-        let heads = route.heads();
+        let seen = Cell::new(Seen::NOTHING);
         let mut done = 0_usize;
-        for entry in out.iter_mut() {
-            let front = world.alloc_from_ring(ring, heads);
-            let Some(frame) = front.or_else(|| world.alloc_cached(cx, request).ok()) else { break };
-            *entry = world.shared.frames.pfn(frame);
+        loop {
+            let rest = out.get_mut(done..).unwrap_or_default();
+            let served = ring.alloc_all(machine, frames, world.pcps.slots, &seen, route.heads(), rest);
+            done = done.saturating_add(served);
+            // The next magazine, and its top.
+            let Some(entry) = out.get_mut(done) else { return done };
+            let Ok(frame) = world.alloc_cached(cx, request) else { return done };
+            *entry = frames.pfn(frame);
             done = done.saturating_add(1);
         }
-        done
     }
 
     /// Fills `out` from the first zone's per-CPU list; returns how many blocks.
@@ -195,9 +231,29 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
         let mut result = BulkFree::default();
         for visit in blocks.chunks(BULK) {
-            self.free_visit(visit.iter().map(|&pfn| (pfn, order)), &mut result);
+            let mut rest = visit;
+            while let Some((&next, after)) = rest.split_first() {
+                let freed = self.free_visit(rest, order);
+                result.freed = result.freed.saturating_add(freed);
+                rest = rest.get(freed..).unwrap_or_default();
+                if freed == 0 {
+                    // A block that fills the ring, or is no allocated block.
+                    result.note(self.free(next, order));
+                    rest = after;
+                }
+            }
         }
         result
+    }
+
+    /// Frees the first blocks, as far as the CPU's lists accept them; returns how many.
+    fn free_visit(&self, blocks: &[Pfn], order: Order) -> usize {
+        let world = self.world();
+        world.shared.machine.step(Step::Lookup);
+        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
+            return self.fast.with_any(|fast| Some(fast.free_all(world, blocks, order))).unwrap_or(0);
+        }
+        self.local_now().map_or(0, |local| local.fast_path().free_all(world, blocks, order))
     }
 
     /// Frees blocks of any orders, types and zones; each is freed or refused on its own.
@@ -214,31 +270,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 *slot = block;
                 count = count.saturating_add(1);
             }
-            self.free_visit(visit.iter().take(count).copied(), &mut result);
+            visit.iter().take(count).for_each(|&(pfn, order)| result.note(self.free(pfn, order)));
             if count < BULK {
                 return result;
-            }
-        }
-    }
-
-    /// Frees blocks on one CPU, which is looked up once.
-    fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
-        // Without a fast path, a `Local` is of no use.
-        let mut local = self.local_now();
-        if !local.as_ref().is_some_and(Local::has_fast_path) {
-            local = None;
-        }
-        for (pfn, order) in blocks {
-            let freed = match &local {
-                Some(local) => local.free(pfn, order),
-                None => self.free(pfn, order),
-            };
-            match freed {
-                Ok(()) => result.freed = result.freed.saturating_add(1),
-                Err(error) => {
-                    result.refused = result.refused.saturating_add(1);
-                    result.first = result.first.or(Some(error));
-                }
             }
         }
     }

@@ -10,7 +10,7 @@
 //! it.
 //!
 //! A [`FastPath`] is what it has to know of a CPU, looked up once and kept. Who keeps it depends on the caller: the
-//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` or a `CpuHandle`, its own. Where
+//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` and a `CpuHandle` have their own. Where
 //! a machine keeps none, plain calls look everything up by the CPU's number ([`World::alloc_fast`]).
 //!
 //! A free must find the ring that a block's pageblock belongs to. Computed from the pageblock's word, the ring's
@@ -37,7 +37,7 @@ use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
-    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
+    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, Gfp, Request,
 };
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zonelist::alloc_flags::first_alloc_flags;
@@ -66,8 +66,7 @@ impl Route {
     #[inline(always)]
     pub(crate) fn of<M: Machine>(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
-        let is_special = !matches!(request.policy, Policy::Local) || request.below.is_some();
-        if is_special || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
+        if request.is_special() || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
             return None;
         }
         let migratetype = M::mobility_of(gfp);
@@ -94,6 +93,11 @@ impl Route {
 pub(crate) struct HeadChange {
     pub(crate) listed: Head,
     pub(crate) allocated: Head,
+}
+
+impl HeadChange {
+    /// That of no block.
+    const NONE: HeadChange = HeadChange { listed: Head::NONE, allocated: Head::NONE };
 }
 
 /// A block that is freed to a ring: its frame, its head's word, and the head that it gets.
@@ -153,9 +157,11 @@ pub(crate) struct FastPath<'a, M: Machine> {
     /// here.
     slots: &'a [M::U32],
     /// The run of memory that the last allocated block came from.
-    taking: Cell<Seen<'a, M>>,
+    pub(super) taking: Cell<Seen<'a, M>>,
     /// The run of memory that the last freed block went to.
-    giving: Cell<Seen<'a, M>>,
+    pub(super) giving: Cell<Seen<'a, M>>,
+    /// The last request that was known only at run time.
+    asked: Cell<Asked<'a, M>>,
     pageblock_order: Order,
     /// The pageblock's word of the last free.
     last: Cell<u32>,
@@ -164,11 +170,28 @@ pub(crate) struct FastPath<'a, M: Machine> {
     huge: Cell<&'a Ring<M>>,
 }
 
+/// A request without special wishes, and where it looks for a block.
+struct Asked<'a, M: Machine> {
+    gfp: Gfp,
+    order: Order,
+    heads: HeadChange,
+    ring: &'a Ring<M>,
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for Asked<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Asked<'_, M> {}
+
 /// A run of memory as the fast path needs it: its begin and its descriptors.
-struct Seen<'a, M: Machine> {
-    base: u64,
-    first: u32,
-    heads: &'a [M::U8],
+pub(crate) struct Seen<'a, M: Machine> {
+    pub(super) base: u64,
+    pub(super) first: u32,
+    pub(super) heads: &'a [M::U8],
     pageblocks: &'a [M::U32],
 }
 
@@ -183,7 +206,16 @@ impl<M: Machine> Copy for Seen<'_, M> {}
 
 impl<'a, M: Machine> Seen<'a, M> {
     /// No run.
-    const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+    pub(crate) const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+
+    /// Notes the run of a descriptor in `seen`, if it is another one; returns whether it is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
+        let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
+        let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };
+        run.inspect(|run| seen.set(*run)).is_some()
+    }
 
     fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
         let (first, order) = (run.first as usize, frames.geometry.pageblock_order.0);
@@ -198,7 +230,10 @@ impl<'a, M: Machine> FastPath<'a, M> {
     pub(crate) fn of(cpus: &'a [Cpu<M>], frames: &Frames<'a, M>, pcps: &Pcps<'a, M>, cpu: CpuId) -> Option<Self> {
         let own = cpus.get(cpu.index())?;
         let pcp = |zone: ZoneIdx| pcps.record(cpu, zone.index());
-        let mut lists = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
+        let first = pcp(ZoneIdx(0))?;
+        // Any rings will do at first: nothing in a hole is allocated, and no request has the order of `asked`.
+        let any = first.huge_of(0);
+        let mut lists = [first; ZoneKind::COUNT];
         for ((entry, kind), zone) in lists.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
             *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
@@ -209,11 +244,11 @@ impl<'a, M: Machine> FastPath<'a, M> {
             slots: if own.has_fast_path() { pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             giving: Cell::new(Seen::NOTHING),
+            asked: Cell::new(Asked { gfp: Gfp(0), order: Order(u8::MAX), heads: HeadChange::NONE, ring: any }),
             pageblock_order: frames.geometry.pageblock_order,
-            // Any rings will do: nothing in a hole is allocated.
             last: Cell::new(Pageblock::HOLE.0),
-            home: Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?),
-            huge: Cell::new(pcp(ZoneIdx(0))?.huge_of(0)),
+            home: Cell::new(first.rings_of(0)?),
+            huge: Cell::new(any),
         })
     }
 
@@ -228,8 +263,26 @@ impl<'a, M: Machine> FastPath<'a, M> {
         self.cpu
     }
 
+    pub(super) fn slots(&self) -> &'a [M::U32] {
+        self.slots
+    }
+
+    pub(super) fn pageblock_order(&self) -> Order {
+        self.pageblock_order
+    }
+
+    /// The ring for blocks of the pageblock of the last free.
     #[inline(always)]
-    fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
+    pub(super) fn ring_of_last(&self, order: Order) -> Option<&'a Ring<M>> {
+        match self.home.get().get(order.index()) {
+            Some(ring) => Some(ring),
+            None if order == self.pageblock_order => Some(self.huge.get()),
+            None => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
         if !M::MAY_BE_FAST {
             return None;
         }
@@ -240,18 +293,37 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// block.
     #[inline(always)]
     pub(crate) fn alloc(&self, machine: &M, route: Route) -> Option<Pfn> {
+        self.alloc_from(machine, self.ring(route)?, route.heads())
+    }
+
+    #[inline(always)]
+    fn alloc_from(&self, machine: &M, ring: &Ring<M>, change: HeadChange) -> Option<Pfn> {
         let seen = || (self.taking.get().heads, self.taking.get().first);
-        let distance = pop_top(machine, self.ring(route)?, &self.slots, seen, route.heads())?;
+        let distance = pop_top(machine, ring, &self.slots, seen, change)?;
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
+    }
+
+    /// Like [`FastPath::alloc`], for a request that is known only at run time; `None` also if it is not the last one.
+    ///
+    /// It costs two comparisons of the request instead of a computation from it.
+    #[inline(always)]
+    pub(crate) fn alloc_asked(&self, machine: &M, request: &Request) -> Option<Pfn> {
+        if request.gfp != self.asked.get().gfp || request.order != self.asked.get().order || request.is_special() {
+            return None;
+        }
+        self.alloc_from(machine, self.asked.get().ring, self.asked.get().heads)
     }
 
     /// Serves a request from the CPU's list, of whatever run its top is.
     pub(crate) fn alloc_of_another_run(&self, machine: &M, frames: &Frames<'a, M>, request: &Request) -> Option<Pfn> {
         let route = Route::of::<M>(request, self.pageblock_order)?;
-        let top = self.ring(route)?.top_racy(self.slots)?;
-        if top.0.wrapping_sub(self.taking.get().first) as usize >= self.taking.get().heads.len() {
-            self.taking.set(Seen::of(frames, frames.map.run_at(top)?)?);
+        let ring = self.ring(route)?;
+        let Request { gfp, order, .. } = *request;
+        // A block that must be zeroed is rare, and costs more than this saves.
+        if !gfp.contains(__GFP_ZERO) {
+            self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
         }
+        self.taking.get().turn_to(frames, ring.top_racy(self.slots)?, &self.taking);
         self.alloc(machine, route)
     }
 
@@ -266,20 +338,16 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// `None` if it is no allocated block, does not go where the last one went, or needs another stage.
     #[inline(always)]
     pub(crate) fn free(&self, machine: &M, distance: u64, order: Order) -> Option<()> {
+        let ring = self.ring_of_last(order)?;
         let index = if M::MAY_BE_FAST { usize::try_from(distance).ok()? } else { return None };
         let word = self.giving.get().heads.get(index)?;
-        if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || machine.traces() {
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
             return None;
         }
         let pageblock = self.giving.get().pageblocks.get(index >> self.pageblock_order.0)?;
         if pageblock.load(Ordering::Relaxed) != self.last.get() {
             return None;
         }
-        let ring = match self.home.get().get(order.index()) {
-            Some(ring) => ring,
-            None if order == self.pageblock_order => self.huge.get(),
-            None => return None,
-        };
         let frame = Frame(self.giving.get().first.wrapping_add(index as u32));
         let block = FreedBlock { frame, word, listed: Head::pcp(order) };
         push_top(machine, ring, &self.slots, block).then_some(())
@@ -299,7 +367,8 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// Finds and remembers a frame's run, and the rings for blocks of its pageblock.
     ///
     /// Returns the frame's distance from the run's begin; `None` without a fast path, or where there is no memory.
-    fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
+    #[inline]
+    pub(super) fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
         if !self.own.has_fast_path() {
             return None;
         }

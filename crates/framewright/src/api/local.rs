@@ -45,9 +45,8 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         self.pin.cpu()
     }
 
-    /// Whether the fast path is on.
-    pub(crate) fn has_fast_path(&self) -> bool {
-        self.fast.own().has_fast_path()
+    pub(crate) fn fast_path(&self) -> &FastPath<'a, M> {
+        &self.fast
     }
 
     /// Allocates as [`Allocator::alloc`] does.

@@ -41,6 +41,12 @@ impl Head {
         order.0 <= Head::ORDER && self.0 & !Head::MOVABLE == Head::allocated(order, false).0
     }
 
+    /// Like [`Head::is_allocated_of`], for an order of less than 32; for others the result is arbitrary.
+    #[inline(always)]
+    pub(crate) const fn is_allocated_of_small(self, order: Order) -> bool {
+        self.0 & !Head::MOVABLE == order.0 | Head::ALLOCATED
+    }
+
     pub(crate) const fn is_movable(self) -> bool {
         self.0 & !Head::ORDER == Head::ALLOCATED | Head::MOVABLE
     }

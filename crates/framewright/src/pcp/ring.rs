@@ -193,6 +193,31 @@ record! {
     }
 }
 
+/// Entries that bulk calls go through without a look at how many are left.
+pub(crate) const STRIDE: usize = 8;
+
+/// Calls `each` with a slot and an item after the other until it returns `None`; returns for how many it did not.
+#[inline(always)]
+fn fill<S, T>(slots: &[S], items: &[T], mut each: impl FnMut(&S, &T) -> Option<()>) -> usize {
+    let mut filled = 0_usize;
+    for (slots, items) in slots.as_chunks::<STRIDE>().0.iter().zip(items.as_chunks::<STRIDE>().0) {
+        for ((slot, item), nth) in slots.iter().zip(items).zip(0..) {
+            if each(slot, item).is_none() {
+                return filled.wrapping_add(nth);
+            }
+        }
+        filled = filled.wrapping_add(STRIDE);
+    }
+    let rest = (slots.get(filled..).unwrap_or_default(), items.get(filled..).unwrap_or_default());
+    for (slot, item) in rest.0.iter().zip(rest.1) {
+        if each(slot, item).is_none() {
+            return filled;
+        }
+        filled = filled.wrapping_add(1);
+    }
+    filled
+}
+
 /// Position in a ring without room.
 const NOWHERE: u32 = 1;
 
@@ -375,10 +400,60 @@ impl<M: Machine> Ring<M> {
         true
     }
 
+    /// Takes up to `most` entries at the top for the owner, as far as the window permits it; returns them, the top last.
+    ///
+    /// They are the caller's from here on, although other CPUs may write over them at the owner's next push.
+    #[inline]
+    pub(crate) fn pop_front_all<'s>(&self, machine: &M, slots: &'s [M::U32], most: usize) -> &'s [M::U32] {
+        let top = self.top.load(Ordering::Relaxed);
+        let there = top.saturating_sub(self.floor.load(Ordering::Relaxed));
+        let next = top.saturating_sub(there.min(most.min(u32::MAX as usize) as u32));
+        let Some(entries) = slots.get(next as usize..top as usize).filter(|entries| !entries.is_empty()) else {
+            return &[];
+        };
+        self.top.store(next, Ordering::Relaxed);
+        // ORDER: light fence, and Acquire below, as in `pop_front`. Model: front_alloc_bulk.
+        machine.front_fence();
+        if next >= self.floor.load(Ordering::Acquire) {
+            return entries;
+        }
+        self.top.store(top, Ordering::Relaxed);
+        &[]
+    }
+
+    /// Pushes an entry for each item for the owner, as far as the window permits it; returns how many.
+    ///
+    /// `entry` is called once for each item until it returns `None`. No other CPU sees an entry before all are there.
+    #[inline(always)]
+    pub(crate) fn push_front_all<T>(
+        &self,
+        slots: &[M::U32],
+        items: &[T],
+        mut entry: impl FnMut(&T) -> Option<Frame>,
+    ) -> usize {
+        let top = self.top.load(Ordering::Relaxed);
+        // ORDER: Acquire, as in `pop_front`.
+        let ceiling = self.ceiling.load(Ordering::Acquire);
+        let room = slots.get(top as usize..ceiling as usize).unwrap_or_default();
+        let pushed = fill(room, items, |slot, item| {
+            slot.store(entry(item)?.0, Ordering::Relaxed);
+            Some(())
+        });
+        // ORDER: Release, as in `push_front`. Model: front_free_bulk.
+        self.top.store(top.wrapping_add(pushed as u32), Ordering::Release);
+        pushed
+    }
+
     /// Counts a block that the owner took.
     #[inline(always)]
     pub(crate) fn count_taken(&self) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.count_all_taken(1);
+    }
+
+    /// Counts blocks that the owner took.
+    #[inline(always)]
+    pub(crate) fn count_all_taken(&self, blocks: u64) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Relaxed);
     }
 
     /// Counts blocks that came in other ways than from the owner.

@@ -7,7 +7,7 @@
 use core::fmt;
 
 use crate::types::migratetype::MigrateType;
-use crate::types::request::Gfp;
+use crate::types::request::{Gfp, Request};
 use crate::types::units::{CpuId, Order, Pfn};
 
 /// Tracepoint event: a change to one block.
@@ -72,6 +72,12 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns the event of a request that a block has served.
+    pub(crate) const fn page_alloc(pfn: Pfn, request: &Request) -> Event {
+        let Request { gfp, order, .. } = *request;
+        Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp }
+    }
+
     /// Returns the tracepoint's name.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -317,6 +317,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether the request has wishes that a per-CPU list does not know: a policy, or a limit of addresses.
+    #[inline(always)]
+    pub(crate) const fn is_special(&self) -> bool {
+        !matches!(self.policy, Policy::Local) || self.below.is_some()
+    }
+
     /// Returns a request for `1 << order` frames with `gfp`.
     pub const fn new(gfp: Gfp, order: u8) -> Request {
         Request { gfp, order: Order(order), policy: Policy::Local, below: None }
