@@ -29,7 +29,8 @@ use framewright::{
     Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
 };
 
-use crate::board::{Board, U32, U64};
+use crate::board::Board;
+use crate::words::{U32, U64};
 
 macro_rules! call {
     ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
@@ -201,9 +202,9 @@ type Pages = Allocator<'static, Board>;
 
 // Setting up.
 call! {
-    fn layout(config: &'static Config<'static>) -> (Result<Layout, BootError>, usize) {
+    fn layout(config: &'static Config<'static>) -> (Result<Layout, BootError>, bool, usize) {
         let layout = Layout::of(config);
-        (layout, layout.map_or(0, |layout| layout.bytes::<Board>()))
+        (layout, Layout::on::<Board>(config) == layout, layout.map_or(0, |layout| layout.bytes::<Board>()))
     }
 
     fn config(regions: &'static [Region], cpus: &'static [NodeId]) -> (Config<'static>, Region, Region) {

@@ -27,10 +27,21 @@
 //!   `core::slice::index::slice_index_fail`);
 //! - `{:?}` of a `char`: escaping unwraps a `char` (`core::option::unwrap_failed`);
 //! - floating-point numbers: `core::num::flt2dec` and `bignum` index and divide.
+//!
+//! # Size
+//!
+//! `ci/text.sh` builds the crate with one of the features `text-...` instead: boot, alloc and free alone
+//! (`three.rs`), on the machine of a small kernel (`kernel.rs`). It measures their code.
 #![no_std]
 
 pub mod board;
+#[cfg(not(feature = "text"))]
 pub mod calls;
+#[cfg(feature = "text")]
+pub mod kernel;
+#[cfg(feature = "text")]
+pub mod three;
+pub mod words;
 
 /// Sends every panic of a freestanding build to a symbol that nothing defines.
 #[cfg(feature = "freestanding")]

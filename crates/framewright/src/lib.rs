@@ -67,6 +67,7 @@ pub use observe::report_source::Counters;
 pub use observe::validate::{self, FrameCounts, Violation};
 pub use pcp::pcp::Pcp;
 pub use pcp::shard::{Magazine, Shard};
+pub use policy::features::Features;
 pub use policy::mechanisms::Mechanisms;
 pub use policy::watermark::Tuning;
 pub use reclaim::kswapd::Balanced;

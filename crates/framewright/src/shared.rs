@@ -5,6 +5,7 @@
 use crate::frame::cluster::Clusters;
 use crate::frame::frame::Frames;
 use crate::policy::mechanisms::Mechanisms;
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::Machine;
 use crate::stat::node_stat::NodeStats;
@@ -48,6 +49,22 @@ record! {
     }
 }
 
+impl<M: Machine> Cpu<M> {
+    /// Returns whether a free on this CPU checks only that the block is allocated.
+    #[inline(always)]
+    pub(crate) fn has_fast_path(&self) -> bool {
+        M::MAY_BE_FAST && self.has_fast_path
+    }
+
+    /// Returns the zone that serves a request without further checks, by the highest kind that it may use.
+    ///
+    /// `None` where the mechanisms check every request.
+    #[inline(always)]
+    pub(crate) fn fast_zone(&self, highest: ZoneKind) -> Option<ZoneIdx> {
+        if M::MAY_BE_FAST { self.fast_zones.get(highest.index()).copied() } else { None }
+    }
+}
+
 impl<M: Machine> WaitSlots<M> for [Cpu<M>] {
     fn place(&self, number: u16) -> Option<&M::U32> {
         let index = usize::from(number).checked_rem(self.len())?;
@@ -58,7 +75,8 @@ impl<M: Machine> WaitSlots<M> for [Cpu<M>] {
 /// Data that all layers share; the description of this module explains it.
 pub(crate) struct Shared<'a, M: Machine> {
     pub(crate) machine: M,
-    pub(crate) mechanisms: Mechanisms,
+    /// The mechanisms of the configuration; read through [`Shared::mechanisms`].
+    pub(crate) chosen: Mechanisms,
     pub(crate) frames: Frames<'a, M>,
     pub(crate) cpus: &'a [Cpu<M>],
     pub(crate) events: GlobalEvents<M>,
@@ -67,6 +85,18 @@ pub(crate) struct Shared<'a, M: Machine> {
     /// One lock for each largest block, where the free path takes them.
     pub(crate) range_locks: &'a [M::U32],
     pub(crate) clusters: Clusters<'a, M>,
+}
+
+impl<M: Machine> Shared<'_, M> {
+    /// Returns the mechanisms that are on.
+    // Inlined, so that a machine's constant removes the code of all others.
+    #[inline(always)]
+    pub(crate) fn mechanisms(&self) -> &Mechanisms {
+        match const { &M::MECHANISMS } {
+            Some(fixed) => fixed,
+            None => &self.chosen,
+        }
+    }
 }
 
 /// Context of one call: the CPU that it is pinned to.

@@ -46,7 +46,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if self.machine().fault(Fault::Alloc) {
             return self.failed(request, Why::Fault);
         }
-        let route = Route::of(request, self.geometry().pageblock_order);
+        let route = Route::of::<M>(request, self.geometry().pageblock_order);
         if let Some(route) = route
             && let Some(pfn) = front(route)
         {

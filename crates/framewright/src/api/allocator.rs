@@ -12,7 +12,7 @@ use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 use crate::seam::machine::{Busy, Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
-use crate::types::error::{AllocError, BootError, Why};
+use crate::types::error::{AllocError, BootError, Feature, Why};
 use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
 use crate::types::units::{CpuId, Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
@@ -71,7 +71,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// The mechanisms that were chosen at boot.
     pub fn mechanisms(&self) -> Mechanisms {
-        self.world.shared.mechanisms
+        *self.world.shared.mechanisms()
     }
 
     /// Page size and largest orders.
@@ -151,6 +151,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
     }
 
+    /// Refuses a call that takes memory by its place, where it would change the types of pageblocks.
+    pub(crate) fn needs_mobility(&self) -> Result<(), AllocError> {
+        if M::FEATURES.mobility { Ok(()) } else { Err(AllocError::LeftOut(Feature::Mobility)) }
+    }
+
     /// Refuses a call that waits for other CPUs, reclaims or moves memory, if it comes from an interrupt
     /// (`context.rs`).
     pub(crate) fn outside_of_interrupts(&self) -> Result<(), AllocError> {
@@ -171,6 +176,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let gfp = request.gfp;
         if are_contradictory(gfp) {
             return Err(AllocError::BadFlags);
+        }
+        if !M::FEATURES.nodes && !matches!(request.policy, Policy::Local) {
+            return Err(AllocError::LeftOut(Feature::Nodes));
+        }
+        if !M::FEATURES.address_limits && request.below.is_some() {
+            return Err(AllocError::LeftOut(Feature::AddressLimits));
         }
         match request.policy {
             Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),

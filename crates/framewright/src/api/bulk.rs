@@ -155,7 +155,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
     fn visit_ring(&self, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
-        let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
+        let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
         let out = Cell::new(out);
         let served = self
             .fast
@@ -178,8 +178,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         let (machine, frames) = (&world.shared.machine, &world.shared.frames);
-        let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
-        let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
+        let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
+        let pcp = cx.own.fast_zone(route.highest).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring())) else { return 0 };
         machine.step(Step::Route);
         let seen = Cell::new(Seen::NOTHING);
@@ -209,7 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
         let alloc_flags = AllocFlags { nofragment: world.may_avoid_mixing(zone), ..alloc_flags };
         let mut done = 0_usize;
-        let cached_first = !world.shared.mechanisms.marks_bind_cached();
+        let cached_first = !world.shared.mechanisms().marks_bind_cached();
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
             let cached = if cached_first { pcp.alloc_cached(ring) } else { None };

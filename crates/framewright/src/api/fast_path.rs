@@ -32,6 +32,7 @@ use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::pcp_guard::{PcpGuard, Pcps};
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, Slots};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
@@ -63,13 +64,13 @@ pub(crate) const fn are_contradictory(gfp: Gfp) -> bool {
 impl Route {
     /// The route of a request; `None` if only the slow path can serve it.
     #[inline(always)]
-    pub(crate) const fn of(request: &Request, pageblock_order: Order) -> Option<Route> {
+    pub(crate) fn of<M: Machine>(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
         if request.is_special() || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
             return None;
         }
-        let migratetype = gfp.migratetype();
-        let Some(ring) = RingId::of(order, migratetype, pageblock_order) else { return None };
+        let migratetype = M::mobility_of(gfp);
+        let ring = RingId::of(order, migratetype, pageblock_order)?;
         let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
         Some(Route { ring: ring.index as u8, order, highest: gfp.highest_zone(), head })
     }
@@ -240,7 +241,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
             own,
             cpu,
             lists,
-            slots: if own.has_fast_path { pcps.slots } else { &[] },
+            slots: if own.has_fast_path() { pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             giving: Cell::new(Seen::NOTHING),
             asked: Cell::new(Asked { gfp: Gfp(0), order: Order(u8::MAX), heads: HeadChange::NONE, ring: any }),
@@ -282,6 +283,9 @@ impl<'a, M: Machine> FastPath<'a, M> {
 
     #[inline(always)]
     pub(super) fn ring(&self, route: Route) -> Option<&'a Ring<M>> {
+        if !M::MAY_BE_FAST {
+            return None;
+        }
         self.lists.get(route.highest.index())?.ring(route.ring())
     }
 
@@ -312,7 +316,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
 
     /// Serves a request from the CPU's list, of whatever run its top is.
     pub(crate) fn alloc_of_another_run(&self, machine: &M, frames: &Frames<'a, M>, request: &Request) -> Option<Pfn> {
-        let route = Route::of(request, self.pageblock_order)?;
+        let route = Route::of::<M>(request, self.pageblock_order)?;
         let ring = self.ring(route)?;
         let Request { gfp, order, .. } = *request;
         // A block that must be zeroed is rare, and costs more than this saves.
@@ -335,7 +339,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
     #[inline(always)]
     pub(crate) fn free(&self, machine: &M, distance: u64, order: Order) -> Option<()> {
         let ring = self.ring_of_last(order)?;
-        let index = usize::try_from(distance).ok()?;
+        let index = if M::MAY_BE_FAST { usize::try_from(distance).ok()? } else { return None };
         let word = self.giving.get().heads.get(index)?;
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
             return None;
@@ -365,7 +369,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// Returns the frame's distance from the run's begin; `None` without a fast path, or where there is no memory.
     #[inline]
     pub(super) fn find(&self, world: &World<'a, M>, pfn: Pfn) -> Option<u64> {
-        if !self.own.has_fast_path {
+        if !self.own.has_fast_path() {
             return None;
         }
         let mut seen = self.giving.get();
@@ -390,7 +394,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Serves a request from the running CPU's list; `None` if the list is empty. The block's head says "allocated".
     #[inline(always)]
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
-        let zone = own.fast_zones.get(route.highest.index())?;
+        let zone = own.fast_zone(route.highest)?;
         let pcp = self.pcps.record(cpu, zone.index())?;
         self.alloc_from_ring(pcp.ring(route.ring())?, route.heads())
     }
@@ -409,6 +413,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// has no route here or the lists are in use.
     #[inline]
     pub(crate) fn alloc_pinned(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Result<Frame, Option<Plan>> {
+        if !M::MAY_BE_FAST {
+            return Err(None);
+        }
         let searched = match self.alloc_cached(cx, request) {
             Ok(frame) => return Ok(frame),
             // A caller with a `Local` may have interrupted a section that holds the zone lock.
@@ -432,8 +439,8 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
-        let route = Route::of(request, frames.geometry.pageblock_order).ok_or(None)?;
-        let zone = cx.own.fast_zones.get(route.highest.index()).and_then(|&zone| self.zone(zone)).ok_or(None)?;
+        let route = Route::of::<M>(request, frames.geometry.pageblock_order).ok_or(None)?;
+        let zone = cx.own.fast_zone(route.highest).and_then(|zone| self.zone(zone)).ok_or(None)?;
         let pcp = self.pcps.enter(cx, zone).ok_or(None)?;
         let Some(frame) = pcp.alloc_cached(route.ring()) else { return Err(Some(pcp)) };
         // While the lists are held, so that the block is part of something at every moment.
@@ -445,10 +452,13 @@ impl<'a, M: Machine> World<'a, M> {
     /// needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
+        if !M::MAY_BE_FAST {
+            return false;
+        }
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
-        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path) else { return false };
+        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path()) else { return false };
         let pageblock = frames.pageblock(frame);
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
@@ -475,7 +485,7 @@ impl<'a, M: Machine> World<'a, M> {
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.has_fast_path || self.shared.machine.traces() {
+        if !is_ours || !own.has_fast_path() || self.shared.machine.traces() {
             return None;
         }
         let pageblock = frames.pageblock(frame);

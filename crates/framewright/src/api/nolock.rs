@@ -92,7 +92,7 @@ impl<M: Machine> Allocator<'_, M> {
     pub(crate) fn alloc_without_cpu(&self, request: &Request) -> Result<Pfn, AllocError> {
         let world = self.world();
         let plan = world.plan_from(self.machine().near(), 0, request);
-        let enforced = world.shared.mechanisms.mixes_last();
+        let enforced = world.shared.mechanisms().mixes_last();
         let mut alloc_flags = AllocFlags { nofragment: enforced, unboosted: true, ..slow_alloc_flags(&plan, false) };
         let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
         for _ in 0..LOOKS {
@@ -193,7 +193,7 @@ impl<M: Machine> World<'_, M> {
     ///
     /// `None` if both fail; the block is then allocated as before.
     fn free_to_zone_nolock(&self, zone: &Zone<M>, frame: Frame, order: Order) -> Option<()> {
-        if self.shared.mechanisms.is_hardened() {
+        if self.shared.mechanisms().is_hardened() {
             self.fill_freed(frame, order);
         }
         if let Some(guard) = zone.try_lock(&self.shared) {
@@ -235,7 +235,7 @@ fn alloc_intact_nolock<M: Machine>(
         let frame = guard.alloc(want, &mut Mode::Normal, false);
         let frame = frame.or_else(|| if may_use_reserve { guard.alloc_highatomic(want.order) } else { None })?;
         let pfn = shared.frames.pfn(frame);
-        if !shared.mechanisms.is_hardened() || shared.machine.is_poisoned(pfn, want.order) {
+        if !shared.mechanisms().is_hardened() || shared.machine.is_poisoned(pfn, want.order) {
             shared.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));
             return Some(frame);
         }

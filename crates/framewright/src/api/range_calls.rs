@@ -31,6 +31,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// The block is misaligned or not memory of one zone, or some of it cannot be moved; or this is an interrupt. An
     /// error names the first frame of the block that it is about.
     pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        self.needs_mobility()?;
         self.outside_of_interrupts()?;
         if order > self.geometry().max_order {
             return Err(AllocError::BadOrder { order, max: self.geometry().max_order });
@@ -61,6 +62,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// The range is not memory of one zone, or some of it cannot be moved; or this is an interrupt. An error names the
     /// first frame of the range that it is about.
     pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        self.needs_mobility()?;
         self.outside_of_interrupts()?;
         self.check(&Request::page(gfp))?;
         let _held = self.hold_cpu_or_fail(gfp)?;
@@ -113,6 +115,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// # Errors
     /// The range is not memory of one zone, or some of it cannot be moved; or this is an interrupt.
     pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
+        self.needs_mobility()?;
         self.outside_of_interrupts()?;
         self.world.alloc_contig_range(range, Purpose::Offline, true)?;
         self.world.refresh_marks();
@@ -136,6 +139,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// # Errors
     /// The frame is not memory, or the type is that of isolated memory.
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), AllocError> {
+        self.needs_mobility()?;
         if migratetype == MigrateType::Isolate {
             return Err(AllocError::BadType(migratetype));
         }
@@ -163,6 +167,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// # Errors
     /// `frames` is 0, `align` is above 51, or there is no such range; or this is an interrupt.
     pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        self.needs_mobility()?;
         self.outside_of_interrupts()?;
         if frames == 0 {
             return Err(AllocError::BadRange(PfnRange::new(0, 0)));

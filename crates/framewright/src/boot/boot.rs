@@ -10,7 +10,7 @@
 //! Cost: nothing is allocated here, and no managed memory is touched. Zeroed slices need no initialisation, and are
 //! written only where blocks begin.
 
-use crate::boot::config::{Config, Piece, Runs};
+use crate::boot::config::{Config, Piece, Runs, Sizes};
 use crate::boot::layout::{Layout, grain_of};
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
@@ -22,7 +22,7 @@ use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
 use crate::pcp::pcp_guard::Pcps;
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::rules::ListRules;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
@@ -105,17 +105,17 @@ impl<M: Machine> Parts<'_, M> {
             cpus: cut("cpus", self.cpus, layout.cpus)?,
             pcps: cut("pcps", self.pcps, layout.pcps)?,
             slots: cut("slots", self.slots, layout.slots)?,
-            shards: cut("shards", self.shards, layout.shards)?,
-            magazines: cut("magazines", self.magazines, layout.magazines)?,
-            range_locks: cut("range_locks", self.range_locks, layout.range_locks)?,
-            cluster_of: cut("cluster_of", self.cluster_of, layout.cluster_of)?,
-            clusters: cut("clusters", self.clusters, layout.clusters)?,
-            owners: cut("owners", self.owners, layout.owners)?,
-            owned: cut("owned", self.owned, layout.owned)?,
-            hints: cut("hints", self.hints, layout.hints)?,
-            diffs: cut("diffs", self.diffs, layout.diffs)?,
+            shards: cut_if(M::MAY_STORE, "shards", self.shards, layout.shards)?,
+            magazines: cut_if(M::MAY_STORE, "magazines", self.magazines, layout.magazines)?,
+            range_locks: cut_if(M::MAY_LOCK_RANGES, "range_locks", self.range_locks, layout.range_locks)?,
+            cluster_of: cut_if(M::MAY_CLUSTER, "cluster_of", self.cluster_of, layout.cluster_of)?,
+            clusters: cut_if(M::MAY_CLUSTER, "clusters", self.clusters, layout.clusters)?,
+            owners: cut_if(M::MAY_OWN, "owners", self.owners, layout.owners)?,
+            owned: cut_if(M::MAY_OWN, "owned", self.owned, layout.owned)?,
+            hints: cut_if(M::MAY_OWN, "hints", self.hints, layout.hints)?,
+            diffs: cut_if(M::MAY_KEEP, "diffs", self.diffs, layout.diffs)?,
             node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
-            node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
+            node_diffs: cut_if(M::MAY_KEEP, "node_diffs", self.node_diffs, layout.node_diffs)?,
         })
     }
 }
@@ -125,20 +125,34 @@ fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&
     slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
 }
 
+/// Like [`cut`], for a part that only some mechanisms need.
+#[inline(always)]
+fn cut_if<'a, T>(
+    may_be: bool,
+    part: &'static str,
+    slice: &'a mut [T],
+    needed: usize,
+) -> Result<&'a mut [T], BootError> {
+    if may_be { cut(part, slice, needed) } else { Ok(&mut []) }
+}
+
 /// Builds the world over the caller's memory and frees all usable frames to it.
 pub(crate) fn boot<'a, M: Machine>(
     machine: M,
     config: &Config<'_>,
     parts: Parts<'a, M>,
 ) -> Result<World<'a, M>, BootError> {
-    let layout = Layout::of(config)?;
+    let config = &Sizes::<M>::of(config);
+    let layout = Layout::compute(config)?;
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;
-    parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
+    parts.diffs.iter_mut().for_each(|diffs| diffs.place(config.mechanisms()));
     place_zones(config, parts.zones, parts.pcps, has_fast_path);
     place_zonelists(config, parts.zonelists);
-    place_shards(config, parts.shards);
+    if M::MAY_STORE {
+        place_shards(config, parts.shards);
+    }
     place_cpus(config, parts.cpus, parts.zonelists, has_fast_path);
     let frames = Frames {
         geometry: config.geometry,
@@ -158,7 +172,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let world = World {
         shared: Shared {
             machine,
-            mechanisms: config.mechanisms,
+            chosen: *config.mechanisms(),
             frames,
             cpus: parts.cpus,
             events: GlobalEvents::default(),
@@ -190,22 +204,25 @@ pub(crate) fn boot<'a, M: Machine>(
 }
 
 /// Frees all memory to its zones, and computes what depends on their sizes.
-fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+fn populate<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.mechanisms.is_hardened() || world.shared.machine.starts_zeroed();
-    config.pieces().for_each(|piece| fill(world, piece, blank));
+    let blank = !config.mechanisms().is_hardened() || world.shared.machine.starts_zeroed();
+    config.each_piece(&mut |piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
 }
 
 /// Builds the depots; their entries come after all others.
 fn depots<'a, M: Machine>(
-    config: &Config<'_>,
+    config: &Sizes<'_, M>,
     layout: &Layout,
     shards: &'a [Shard<M>],
     magazines: &'a [Magazine<M>],
     slots: &'a [M::U32],
 ) -> Depots<'a, M> {
+    if !M::MAY_STORE {
+        return Depots { shards, magazines, each: 0, base: 0, entries: 0, slots };
+    }
     let entries = config.magazine_entries();
     let base = layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32;
     Depots { shards, magazines, each: config.shards(), base, entries, slots }
@@ -221,7 +238,7 @@ fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
     }
 }
 
-fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
+fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
     let each = config.shards();
     let mut next = 0_u32;
     for (i, zone) in config.zones().enumerate() {
@@ -235,9 +252,13 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
 }
 
 /// Writes to each CPU its node, and the zones of its fast path, if any.
-fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
+fn place_cpus<M: Machine>(config: &Sizes<'_, M>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
+        if !M::MAY_BE_FAST {
+            cpu.node = node;
+            continue;
+        }
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
         let zone = |kind| first(kind).filter(|_| has_fast_path).unwrap_or(ZoneIdx::NONE);
@@ -248,14 +269,14 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 /// Returns whether per-CPU lists serve requests and accept frees without further checks.
 ///
 /// They do if the mechanisms allow it, and the machine's fences and interrupts.
-fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
-    if config.mechanisms.needs_interrupts_apart() && !machine.keeps_interrupts_apart() {
+fn has_fast_path<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> Result<bool, BootError> {
+    if config.mechanisms().needs_interrupts_apart() && !machine.keeps_interrupts_apart() {
         return Err(BootError::Interrupts);
     }
-    Ok(machine.is_asymmetric() && config.mechanisms.allows_fast_path())
+    Ok(machine.is_asymmetric() && config.mechanisms().allows_fast_path())
 }
 
-fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
+fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
     let cpus = config.cpus.len();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
@@ -265,13 +286,13 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         zone.idx = idx;
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
-        zone.stat.place(config.zone_counters.len(), &config.mechanisms);
+        zone.stat.place(config.zone_counters.len(), config.mechanisms());
         zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
         zone.stat.set_marks(config.marks_of(idx, size));
         if size.present == 0 {
             continue;
         }
-        let rules = ListRules { has_fast_path, ..config.mechanisms.list_rules() };
+        let rules = config.mechanisms().list_rules(has_fast_path);
         let plan = PcpPlan { rules, ..config.pcp_plan(idx, size) };
         zone.pcp = plan.size;
         let own = ClusterRange { first: cluster, count: config.clusters_of(idx) };
@@ -290,49 +311,49 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
 /// Its own zones come first, then those of the other nodes by distance; of each node, the highest kind comes first. At
 /// equal distance the next higher number comes first, cyclically. So the neighbours of a full node do not all use the
 /// same node. Zones without memory are left out. The unused rest of the list names no zone.
-fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
+fn place_zonelists<M: Machine>(config: &Sizes<'_, M>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
     let length = nodes.saturating_mul(ZoneKind::COUNT);
-    for from in 0..nodes {
-        let start = from.saturating_mul(length);
-        let Some(list) = zonelists.get_mut(start..start.saturating_add(length)) else { continue };
+    zonelists.fill(ZoneIdx::NONE);
+    for (from, list) in zonelists.chunks_exact_mut(length.max(1)).enumerate() {
         // Keys differ, so the next node is the least above the last.
         let key = |to: usize| {
             let distance = config.distances.get(from.saturating_mul(nodes).saturating_add(to)).copied().unwrap_or(10);
             let turn = to.saturating_add(nodes).saturating_sub(from).checked_rem(nodes).unwrap_or(0);
-            (to != from, distance, turn, to)
+            u64::from(to != from) << 48 | u64::from(distance) << 32 | (turn as u64) << 16 | to as u64
         };
-        let mut last = None;
-        let by_distance = (0..nodes).filter_map(|_| {
-            last = (0..nodes).map(key).filter(|&next| last.is_none_or(|last| next > last)).min();
-            last.map(|(.., to)| NodeId(to as u8))
-        });
-        let zones = by_distance
-            .flat_map(|node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
-            .filter(|&zone| config.size_of(zone).present != 0)
-            .chain(core::iter::repeat(ZoneIdx::NONE));
-        for (entry, zone) in list.iter_mut().zip(zones) {
-            *entry = zone;
+        let (mut last, mut entries) = (None, list.iter_mut());
+        for _ in 0..nodes {
+            last = (0..nodes).map(key).filter(|next| last.is_none_or(|last| *next > last)).min();
+            let node = NodeId(last.unwrap_or(0) as u8);
+            for kind in ZoneKind::ALL.into_iter().rev() {
+                let zone = ZoneIdx::of(node, kind);
+                if config.size_of(zone).present != 0
+                    && let Some(entry) = entries.next()
+                {
+                    *entry = zone;
+                }
+            }
         }
     }
 }
 
 /// Writes to every pageblock its zone and type.
-fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+fn tag_pageblocks<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
     let frames = &world.shared.frames;
     let mask = config.geometry.pageblock_order.mask();
-    for piece in config.pieces() {
+    config.each_piece(&mut |piece| {
         let mut pfn = piece.range.start;
         while pfn < piece.range.end {
             let here = PfnRange { start: pfn, end: Pfn(pfn.0 | mask).add(1) };
-            let cma = config.cma.iter().any(|range| range.intersect(here) == here);
+            let cma = M::FEATURES.mobility && config.cma.iter().any(|range| range.intersect(here) == here);
             let migratetype = if cma { MigrateType::Cma } else { MigrateType::Movable };
             if let Some(frame) = frames.frame(pfn).filter(|&frame| frames.pageblock(frame).zone().is_none()) {
                 frames.set_pageblock(frame, Pageblock::new(piece.zone, migratetype));
             }
             pfn = here.end;
         }
-    }
+    });
 }
 
 /// Frees a piece's blocks, or withholds them.

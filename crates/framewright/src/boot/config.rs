@@ -12,14 +12,18 @@
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 
+use core::marker::PhantomData;
+use core::ops::Deref;
+
 use crate::frame::frame::Geometry;
 use crate::pcp::pcp::PcpPlan;
 use crate::pcp::{autotune, depot_size, pcp};
 use crate::policy::mechanisms::{Depot, Mechanisms, PcpSizing};
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
+use crate::seam::compiled::Compiled;
 use crate::stat::{node_stat, zone_diffs};
-use crate::types::error::BootError;
+use crate::types::error::{BootError, Feature};
 use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A range of memory on one node.
@@ -103,27 +107,23 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// Returns the number of nodes: one more than the highest named.
-    pub(crate) fn nodes(&self) -> usize {
-        let nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
-        nodes.map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
+    /// Returns the nodes of memory and CPUs, each as often as it is named.
+    fn nodes(&self) -> impl Iterator<Item = NodeId> + use<'c> {
+        self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied())
     }
 
-    /// Returns the memory map cut at zone boundaries.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
-        let config = *self;
-        config.regions.iter().flat_map(move |region| {
-            let mut rest = region.range;
-            core::iter::from_fn(move || {
-                (!rest.is_empty()).then(|| {
-                    let start = rest.start;
-                    let end = config.boundary_behind(start).min(rest.end);
-                    rest.start = end;
-                    let zone = ZoneIdx::of(region.node, config.kind_at(start));
-                    Piece { range: PfnRange { start, end }, zone, usable: region.usable }
-                })
-            })
-        })
+    /// Calls `visit` with the pieces of the memory map, which is cut at zone boundaries.
+    // Not generic, so that its code exists once.
+    pub(crate) fn each_piece(&self, visit: &mut dyn FnMut(Piece)) {
+        for region in self.regions {
+            let mut start = region.range.start;
+            while start < region.range.end {
+                let end = self.boundary_behind(start).min(region.range.end);
+                let zone = ZoneIdx::of(region.node, self.kind_at(start));
+                visit(Piece { range: PfnRange { start, end }, zone, usable: region.usable });
+                start = end;
+            }
+        }
     }
 
     /// Returns the kind of zone at a frame.
@@ -151,50 +151,26 @@ impl<'c> Config<'c> {
     }
 
     fn boundary_behind(&self, pfn: Pfn) -> Pfn {
-        let movable = self.movable.iter().flat_map(|&range| [self.whole(range).start, self.whole(range).end]);
-        let all = movable.chain([self.limit(self.dma_end), self.limit(self.dma32_end)]);
-        all.filter(|&boundary| boundary > pfn).min().unwrap_or(Pfn(u64::MAX))
-    }
-
-    pub(crate) fn check(&self) -> Result<(), BootError> {
-        let Geometry { page_shift, max_order, pageblock_order } = self.geometry;
-        if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
-            return Err(BootError::BadGeometry);
-        }
-        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
-            return Err(BootError::BadCpus);
-        }
-        let rooms =
-            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)];
-        if let Some((of, given, most)) = rooms.into_iter().find(|(_, given, most)| given > most) {
-            return Err(BootError::TooManyCounters { of, given, most });
-        }
-        if let Some(reason) = self.mechanisms.conflict() {
-            return Err(BootError::Mechanisms(reason));
-        }
-        let mut behind = Pfn(0);
-        for (i, region) in self.regions.iter().enumerate() {
-            let range = region.range;
-            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
-                return Err(BootError::BadRegion(i));
+        let mut next = Pfn(u64::MAX);
+        let mut consider = |boundary: Pfn| {
+            if boundary > pfn && boundary < next {
+                next = boundary;
             }
-            behind = range.end;
+        };
+        for range in [PfnRange { start: self.dma_end, end: self.dma32_end }].iter().chain(self.movable) {
+            consider(self.limit(range.start));
+            consider(self.limit(range.end));
         }
-        let mut nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
-        if let Some(node) = nodes.find(|node| node.index() >= NodeId::LIMIT) {
-            return Err(BootError::BadNode(node));
-        }
-        let entries = self.nodes().saturating_mul(self.nodes());
-        if !self.distances.is_empty() && self.distances.len() != entries {
-            return Err(BootError::BadDistances);
-        }
-        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
+        next
     }
 
     /// Returns the sizes of a zone: span, present and managed frames.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
-        for piece in self.pieces().filter(|piece| piece.zone == zone) {
+        self.each_piece(&mut |piece| {
+            if piece.zone != zone {
+                return;
+            }
             size.span = if size.present == 0 {
                 piece.range
             } else {
@@ -204,13 +180,8 @@ impl<'c> Config<'c> {
             if piece.usable {
                 size.managed = size.managed.saturating_add(piece.range.frames());
             }
-        }
+        });
         size
-    }
-
-    pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c> {
-        (0..self.nodes())
-            .flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
     }
 
     pub(crate) fn managed(&self) -> u64 {
@@ -236,11 +207,124 @@ impl<'c> Config<'c> {
         self.tuning_of(zone).and_then(|tuning| tuning.marks).unwrap_or_else(computed)
     }
 
+    /// Returns the CPUs that share a zone's memory.
+    ///
+    /// Those of its node, or all if it has none.
+    fn cpus_at(&self, zone: ZoneIdx) -> u64 {
+        let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
+        if here == 0 { self.cpus.len() as u64 } else { here as u64 }
+    }
+
+    /// Returns the frames that `zone` keeps from requests, by their highest zone kind.
+    pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
+        let computed = || {
+            let mut above = 0_u64;
+            ZoneKind::ALL.map(|kind| {
+                if kind <= zone.kind() {
+                    return 0;
+                }
+                above = above.saturating_add(self.size_of(ZoneIdx::of(zone.node(), kind)).managed);
+                lowmem_reserve(zone.kind(), above)
+            })
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.reserve).unwrap_or_else(computed)
+    }
+}
+
+/// A configuration for a machine of which something may be known when it is compiled.
+pub(crate) struct Sizes<'c, C: Compiled> {
+    config: &'c Config<'c>,
+    compiled: PhantomData<C>,
+}
+
+impl<'c, C: Compiled> Deref for Sizes<'c, C> {
+    type Target = Config<'c>;
+
+    fn deref(&self) -> &Config<'c> {
+        self.config
+    }
+}
+
+impl<'c, C: Compiled> Sizes<'c, C> {
+    pub(crate) const fn of(config: &'c Config<'c>) -> Self {
+        Sizes { config, compiled: PhantomData }
+    }
+
+    /// Returns the mechanisms that are on.
+    #[inline(always)]
+    pub(crate) fn mechanisms(&self) -> &Mechanisms {
+        match const { &C::FIXED } {
+            Some(fixed) => fixed,
+            None => &self.config.mechanisms,
+        }
+    }
+
+    /// Refuses what the machine was not compiled for.
+    fn check_compiled(&self) -> Result<(), BootError> {
+        if let Some(switch) = C::FIXED.and_then(|fixed| fixed.difference(&self.config.mechanisms)) {
+            return Err(BootError::OtherMechanisms(switch));
+        }
+        if !C::PARTS.mobility && !self.config.cma.is_empty() {
+            return Err(BootError::LeftOut(Feature::Mobility));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of nodes: one more than the highest named.
+    pub(crate) fn nodes(&self) -> usize {
+        if !C::PARTS.nodes {
+            return 1;
+        }
+        self.config.nodes().map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BootError> {
+        let Geometry { page_shift, max_order, pageblock_order } = self.geometry;
+        if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
+            return Err(BootError::BadGeometry);
+        }
+        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
+            return Err(BootError::BadCpus);
+        }
+        for (of, given, most) in
+            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)]
+        {
+            if given > most {
+                return Err(BootError::TooManyCounters { of, given, most });
+            }
+        }
+        if let Some(reason) = self.mechanisms().conflict() {
+            return Err(BootError::Mechanisms(reason));
+        }
+        self.check_compiled()?;
+        let mut behind = Pfn(0);
+        for (i, region) in self.regions.iter().enumerate() {
+            let range = region.range;
+            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
+                return Err(BootError::BadRegion(i));
+            }
+            behind = range.end;
+        }
+        let nodes = if C::PARTS.nodes { NodeId::LIMIT } else { 1 };
+        if let Some(node) = self.config.nodes().find(|node| node.index() >= nodes) {
+            return Err(if C::PARTS.nodes { BootError::BadNode(node) } else { BootError::LeftOut(Feature::Nodes) });
+        }
+        let entries = self.nodes().saturating_mul(self.nodes());
+        if !self.distances.is_empty() && self.distances.len() != entries {
+            return Err(BootError::BadDistances);
+        }
+        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
+    }
+
+    pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c, C> {
+        (0..self.nodes().saturating_mul(ZoneKind::COUNT) as u16).map(ZoneIdx)
+    }
+
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
         let computed = || {
             let low = self.marks_of(zone, size).low;
             let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
-            if self.mechanisms.has_depot() {
+            if self.mechanisms().has_depot() {
                 depot_size::high_of(linux, size.managed, self.cpus_at(zone))
             } else {
                 linux
@@ -258,8 +342,8 @@ impl<'c> Config<'c> {
             most: self.pcp_most_of(zone, size),
             managed: size.managed,
             pageblock_order: self.geometry.pageblock_order,
-            rules: self.mechanisms.list_rules(),
-            is_hardened: self.mechanisms.is_hardened(),
+            rules: self.mechanisms().list_rules(false),
+            is_hardened: self.mechanisms().is_hardened(),
         }
     }
 
@@ -267,7 +351,7 @@ impl<'c> Config<'c> {
     ///
     /// In frames; 0 if their size is fixed.
     fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
-        match self.mechanisms.pcp_size {
+        match self.mechanisms().pcp_size {
             PcpSizing::Fixed => 0,
             PcpSizing::Tuned => {
                 let PcpSize { batch, high } = self.pcp_of(zone, size);
@@ -276,28 +360,20 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// Returns the CPUs that share a zone's memory.
-    ///
-    /// Those of its node, or all if it has none.
-    fn cpus_at(&self, zone: ZoneIdx) -> u64 {
-        let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
-        if here == 0 { self.cpus.len() as u64 } else { here as u64 }
-    }
-
     /// Returns the number of shards of each zone's depot.
     pub(crate) fn shards(&self) -> usize {
-        if self.mechanisms.has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
+        if self.mechanisms().has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
     }
 
     /// Returns whether CPUs keep part of the embedder's counts of nodes.
     pub(crate) fn keeps_node_counts(&self) -> bool {
-        !self.node_counters.is_empty() && self.mechanisms.keeps_deltas()
+        !self.node_counters.is_empty() && self.mechanisms().keeps_deltas()
     }
 
     /// Returns the number of magazines in each shard of a zone's depot.
     pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
         let size = self.size_of(zone);
-        let stored = match self.mechanisms.depot {
+        let stored = match self.mechanisms().depot {
             Depot::Off => return 0,
             Depot::Eighth => size.present / 8,
             Depot::All => size.present,
@@ -316,7 +392,7 @@ impl<'c> Config<'c> {
         let size = self.size_of(zone);
         let batch = u64::from(self.pcp_of(zone, size).batch);
         // Refills of one page at a time need no clusters.
-        let has_some = self.mechanisms.keeps_clusters() && size.present != 0 && batch > 1;
+        let has_some = self.mechanisms().keeps_clusters() && size.present != 0 && batch > 1;
         if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
     }
 
@@ -326,21 +402,6 @@ impl<'c> Config<'c> {
         let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.managed));
         // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
-    }
-
-    /// Returns the frames that `zone` keeps from requests, by their highest zone kind.
-    pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
-        let computed = || {
-            let mut above = 0_u64;
-            ZoneKind::ALL.map(|kind| {
-                if kind <= zone.kind() {
-                    return 0;
-                }
-                above = above.saturating_add(self.size_of(ZoneIdx::of(zone.node(), kind)).managed);
-                lowmem_reserve(zone.kind(), above)
-            })
-        };
-        self.tuning_of(zone).and_then(|tuning| tuning.reserve).unwrap_or_else(computed)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Layout: how much memory the descriptors of a configuration need.
 
-use crate::boot::config::{Config, Runs};
+use crate::boot::config::{Config, Runs, Sizes};
 use crate::frame::cluster::Cluster;
 use crate::frame::map::Run;
 use crate::frame::owned_pageblock;
 use crate::pcp::pcp::{self, Pcp};
 use crate::pcp::shard::{Magazine, Shard};
-use crate::policy::mechanisms::FreePath;
+use crate::seam::compiled::{AnyMachine, Compiled};
 use crate::seam::machine::Machine;
 use crate::shared::Cpu;
 use crate::stat::node_stat::{NodeDiffs, NodeStat};
@@ -69,6 +69,20 @@ impl Layout {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
+        Layout::compute(&Sizes::<AnyMachine>::of(config))
+    }
+
+    /// Like [`Layout::of`], for a machine with constants ([`Machine::MECHANISMS`], [`Machine::FEATURES`]).
+    ///
+    /// Takes less code there, and refuses a configuration with other mechanisms.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn on<M: Machine>(config: &Config<'_>) -> Result<Layout, BootError> {
+        Layout::compute(&Sizes::<M>::of(config))
+    }
+
+    pub(crate) fn compute<C: Compiled>(config: &Sizes<'_, C>) -> Result<Layout, BootError> {
         config.check()?;
         let slots = Runs::of(config).sections();
         let frames = slots.saturating_mul(config.geometry.max_order.frames());
@@ -77,15 +91,19 @@ impl Layout {
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
-        let magazines = config.zones().map(|zone| config.magazines_of(zone)).sum::<u64>().saturating_mul(shards as u64);
-        let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
+        let (mut magazines, mut ring_slots, mut clusters) = (0_u64, 0_u64, 0_usize);
+        for zone in config.zones() {
+            magazines = magazines.saturating_add(config.magazines_of(zone).saturating_mul(shards as u64));
+            ring_slots = ring_slots.saturating_add(self::ring_slots(config, zone));
+            clusters = clusters.saturating_add(config.clusters_of(zone) as usize);
+        }
         let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
         let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
         if entries > u64::from(u32::MAX) {
             return Err(BootError::TooManySlots { slots: entries });
         }
         let pageblocks = (frames >> config.geometry.pageblock_order.0) as usize;
-        let owners = if config.mechanisms.owns_pageblocks() { pageblocks } else { 0 };
+        let owners = if config.mechanisms().owns_pageblocks() { pageblocks } else { 0 };
         Ok(Layout {
             sections: entries_of(Runs::of(config).span(), grain_of(config)) as usize,
             bases: slots as usize,
@@ -99,13 +117,13 @@ impl Layout {
             slots: entries as usize,
             shards: zones.saturating_mul(shards),
             magazines: magazines as usize,
-            range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
-            cluster_of: if config.mechanisms.keeps_clusters() { frames as usize } else { 0 },
-            clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
+            range_locks: if config.mechanisms().locks_ranges() { slots as usize } else { 0 },
+            cluster_of: if config.mechanisms().keeps_clusters() { frames as usize } else { 0 },
+            clusters,
             owners,
             owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),
             hints: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },
-            diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
+            diffs: if config.mechanisms().keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
             node_stats: if config.node_counters.is_empty() { 0 } else { nodes.saturating_add(1) },
             node_diffs: if config.keeps_node_counts() { nodes.saturating_mul(cpus) } else { 0 },
         })
@@ -156,7 +174,7 @@ fn entries_of(span: u64, grain: u8) -> u64 {
 }
 
 /// Returns the ring entries that one CPU needs for a zone.
-fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
+fn ring_slots<C: Compiled>(config: &Sizes<'_, C>, zone: ZoneIdx) -> u64 {
     let size = config.size_of(zone);
     if size.present == 0 {
         return 0;

@@ -22,6 +22,7 @@ use crate::frame::cluster::{CutRun, Heap, Inserted};
 use crate::frame::frame::{Corrupt, Frames};
 use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::Shared;
 use crate::stat::tally::{ListCount, Tally};
@@ -122,6 +123,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         migratetype: MigrateType,
     ) -> Result<Option<Frame>, Corrupt> {
         self.step(Step::TakeSmallest);
+        let migratetype = M::one_type(migratetype);
         for larger in order.up_to(most) {
             self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
@@ -165,8 +167,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return Err(Corrupt(frame));
         }
         let taken = state.taken(self.cpu);
-        self.remove_at(frame, ListId { order, migratetype }, state.is_skipped())?;
-        if state.is_skipped() {
+        let is_skipped = M::MAY_SKIP && state.is_skipped();
+        self.remove_at(frame, ListId { order, migratetype }, is_skipped)?;
+        if is_skipped {
             self.tally.uncount_skipped(BlockCount::ONE);
         }
         // A plain store: states are changed by the exclusive holder of the lock, or by CPUs that share it.
@@ -243,14 +246,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// If damage is found on the way, no block is lost: the block merged so far is put on a list, or quarantined.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
-        if order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
+        if M::FEATURES.mobility && order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
             // Its pageblocks were given different types while it was in use.
             let half = order.down();
             self.free(frame, half, place);
             return self.free(frame.add(half.frames()), half, place);
         }
         self.step(Step::Give);
-        let migratetype = self.frames().pageblock(frame).migratetype();
+        let migratetype = M::one_type(self.frames().pageblock(frame).migratetype());
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         let last = place == Place::Last || self.will_merge_soon(merged, merged_order);
         if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {
@@ -299,7 +302,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             if self.unlink(buddy, order, found).is_err() {
                 break;
             }
-            if found != migratetype {
+            if M::FEATURES.mobility && found != migratetype {
                 self.frames().retag(buddy, order, migratetype);
             }
             frame = Frame(frame.0.min(buddy.0));
@@ -446,7 +449,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// The block is already off its list.
     pub(crate) fn carve(&self, halves: Halves, migratetype: MigrateType) {
-        if self.shared.mechanisms.prefetch == Prefetch::Halves {
+        if self.shared.mechanisms().prefetch == Prefetch::Halves {
             halves.for_each(|(rest, _)| self.frames().ask_for(&self.shared.machine, rest));
         }
         let mut given = FrameCount::ZERO;

@@ -112,6 +112,9 @@ pub(crate) fn alloc<M: Machine>(
             return Ok(Some(own(frame)));
         }
     }
+    if !M::FEATURES.mobility {
+        return Ok(None);
+    }
     // From here on, states of arbitrary blocks are read.
     buddy.clusters.settle();
     match policy {
@@ -138,7 +141,11 @@ fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option
     if let Some(frame) = buddy.alloc_smallest(want.order, want.migratetype)? {
         return Ok(Some(frame));
     }
-    if want.cma && !cma_first { buddy.alloc_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
+    if M::FEATURES.mobility && want.cma && !cma_first {
+        buddy.alloc_smallest(want.order, MigrateType::Cma)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Returns whether CMA memory is used before the request's own type.
@@ -146,7 +153,9 @@ fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option
 /// It is used first while it is more than half of the free memory.
 pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> bool {
     let now = |word: &M::U64, change: &Cell<u64>| word.load(Ordering::Relaxed).wrapping_add(change.get());
-    want.cma && now(buddy.stat.cma(), &buddy.tally.cma) > now(buddy.stat.free(), &buddy.tally.free) / 2
+    M::FEATURES.mobility
+        && want.cma
+        && now(buddy.stat.cma(), &buddy.tally.cma) > now(buddy.stat.free(), &buddy.tally.free) / 2
 }
 
 /// Takes the smallest block of the own type that has at least the request's order.
@@ -248,7 +257,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
 }
 
 fn is_loose<M: Machine>(buddy: &Buddy<'_, '_, M>) -> bool {
-    buddy.shared.mechanisms.hygiene == Hygiene::Loose
+    buddy.shared.mechanisms().hygiene == Hygiene::Loose
 }
 
 /// Returns the first type in the request's fallback order that has a block of `order`.

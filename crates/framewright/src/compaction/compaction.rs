@@ -47,7 +47,7 @@ const TRIES: u32 = 8;
 impl<'a, M: Machine> World<'a, M> {
     /// Returns whether compaction is on and the machine can move blocks.
     pub(crate) fn compacts(&self) -> bool {
-        self.shared.mechanisms.has_compaction() && self.shared.machine.migrates()
+        self.shared.mechanisms().has_compaction() && self.shared.machine.migrates()
     }
 
     /// Returns how much of a zone's free memory is in blocks below the pageblock order.
@@ -75,7 +75,7 @@ impl<'a, M: Machine> World<'a, M> {
                 continue;
             }
             let start = run.scanned;
-            let free_scanned = match self.shared.mechanisms.compaction {
+            let free_scanned = match self.shared.mechanisms().compaction {
                 Compaction::Scanners => self.scan(zone, || is_enough(zone), &mut run),
                 _ => {
                     self.empty_until(zone, order, &is_enough, &mut run);
@@ -132,7 +132,7 @@ impl<'a, M: Machine> World<'a, M> {
         effort: Effort,
     ) -> Result<Frame, Why> {
         let mut run = Compacted::default();
-        if self.shared.mechanisms.compaction == Compaction::Scanners {
+        if self.shared.mechanisms().compaction == Compaction::Scanners {
             self.scan(zone, || self.may_serve(zone, plan, alloc_flags), &mut run);
             return self.try_once(plan, alloc_flags);
         }

@@ -18,6 +18,7 @@
 //! Some callers read many states for long (a range that is being emptied). They also keep clusters from forming in the
 //! meantime, and pages from being freed unmerged ([`Heap::disable`]).
 
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 use crate::sync::smp_list::Link;
@@ -106,7 +107,7 @@ impl<M: Machine> Heap<M> {
 
     /// Returns whether the zone has clusters at all.
     pub(crate) fn exists(&self) -> bool {
-        self.count != 0
+        M::MAY_CLUSTER && self.count != 0
     }
 
     /// Returns whether clusters may not form, and no page may stay unmerged.

@@ -30,6 +30,7 @@ use crate::frame::map::Map;
 use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
 use crate::frame::state::{Kind, State};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::smp_list::Link;
 use crate::types::migratetype::MigrateType;
@@ -200,14 +201,14 @@ impl<M: Machine> Frames<'_, M> {
         if !state.is_free_as_large(order) {
             return None;
         }
-        let (_, found) = state.as_free()?;
+        let found = M::one_type(state.as_free()?.1);
         if order < self.geometry.pageblock_order {
             // Both lie in one pageblock, so the list does not matter.
             return Some(found);
         }
         let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
         let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
-        (same_zone && same_kind).then_some(found)
+        (same_zone && (same_kind || !M::FEATURES.mobility)).then_some(found)
     }
 
     /// Returns the block or hole that contains `frame`.

@@ -29,6 +29,7 @@
 //!
 //! A frame whose bit is set has no other descriptor: no head, no state. It counts as a per-CPU page.
 
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order, ZoneIdx};
@@ -76,6 +77,18 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         OwnedPageblocks { owners, free, hints, zones, pageblock_order }
     }
 
+    /// Returns the owners; none where the machine is compiled without.
+    #[inline(always)]
+    pub(crate) fn owners(&self) -> &'a [M::U32] {
+        if M::MAY_OWN { self.owners } else { &[] }
+    }
+
+    /// Returns the bitmap; as for [`OwnedPageblocks::owners`].
+    #[inline(always)]
+    fn free(&self) -> &'a [M::U64] {
+        if M::MAY_OWN { self.free } else { &[] }
+    }
+
     /// Returns the order of the largest block that lies in one word.
     pub(crate) fn unit(&self) -> Order {
         WORD.min(self.pageblock_order)
@@ -89,7 +102,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     /// Returns the first frame of every pageblock that a CPU could own.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Frame> + use<'a, M> {
         let order = self.pageblock_order;
-        (0..self.owners.len()).map(move |number| Frame((number as u32) << order.0))
+        (0..self.owners().len()).map(move |number| Frame((number as u32) << order.0))
     }
 
     fn number(&self, frame: Frame) -> usize {
@@ -102,7 +115,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     pub(crate) fn owner(&self, frame: Frame) -> Option<CpuId> {
         // Relaxed: a CPU that has a block of the pageblock has seen its claim. A CPU that set a bit has seen the
         // earlier changes of that word.
-        let owner = self.owners.get(self.number(frame))?.load(Ordering::Relaxed);
+        let owner = self.owners().get(self.number(frame))?.load(Ordering::Relaxed);
         owner.checked_sub(1).map(|cpu| CpuId(cpu as u16))
     }
 
@@ -111,7 +124,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         let each = words_of(self.pageblock_order);
         let first = self.number(frame).wrapping_mul(each);
         let (start, unit) = (frame.align_down(self.pageblock_order), self.unit());
-        let words = self.free.get(first..first.wrapping_add(each)).unwrap_or(&[]);
+        let words = self.free().get(first..first.wrapping_add(each)).unwrap_or(&[]);
         words.iter().zip(0_u64..).map(move |(word, index)| (start.add(index << unit.0), word))
     }
 
@@ -124,7 +137,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
 
     fn word(&self, frame: Frame) -> Option<&'a M::U64> {
         let inner = (frame.index() & self.pageblock_order.mask() as usize) >> self.unit().0;
-        self.free.get(self.number(frame).wrapping_mul(words_of(self.pageblock_order)).wrapping_add(inner))
+        self.free().get(self.number(frame).wrapping_mul(words_of(self.pageblock_order)).wrapping_add(inner))
     }
 
     /// Returns whether a frame is free in an owned pageblock.
@@ -150,7 +163,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     pub(crate) fn claim(&self, start: Frame, cpu: CpuId) {
         let full = self.full();
         self.words(start).for_each(|(_, word)| word.store(full, Ordering::Relaxed));
-        if let Some(owner) = self.owners.get(self.number(start)) {
+        if let Some(owner) = self.owners().get(self.number(start)) {
             owner.store(u32::from(cpu.0).wrapping_add(1), Ordering::Relaxed);
         }
     }
@@ -161,7 +174,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     ///
     /// Caller holds: the zone lock.
     pub(crate) fn release(&self, frame: Frame) -> bool {
-        let Some(owner) = self.owners.get(self.number(frame)) else { return false };
+        let Some(owner) = self.owners().get(self.number(frame)) else { return false };
         let was_owned = owner.load(Ordering::Relaxed) != 0;
         owner.store(0, Ordering::Relaxed);
         was_owned

@@ -51,7 +51,7 @@ pub(crate) fn unlist<M: Machine>(shared: &Shared<'_, M>, block: Block) -> bool {
 /// Frees all blocks of a collected batch to their zone and empties the batch.
 pub(crate) fn free_batch<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &mut FreeBatch) {
     let shared = cx.shared;
-    if shared.mechanisms.pre_merge == PreMerge::Batch {
+    if shared.mechanisms().pre_merge == PreMerge::Batch {
         let pageblock_order = shared.frames.geometry.pageblock_order;
         // Up to a pageblock, both halves have one type.
         batch.merge(pageblock_order, |_| true, || shared.machine.step(Step::PreMerge));
@@ -72,7 +72,8 @@ pub(crate) fn free_one<M: Machine>(
     block: Block,
     release: &impl Fn(Block) -> bool,
 ) {
-    if cx.shared.mechanisms.free_path == FreePath::MergeUnderLock || has_owner(cx.shared, block.frame(), block.order())
+    if cx.shared.mechanisms().free_path == FreePath::MergeUnderLock
+        || has_owner(cx.shared, block.frame(), block.order())
     {
         let guard = zone.lock(cx);
         if release(block) && !free_to_owner(&guard.buddy(), block.frame(), block.order()) {
@@ -99,7 +100,7 @@ fn free_blocks<M: Machine>(
             shared.frames.ask_for(&shared.machine, near);
         }
     }
-    match shared.mechanisms.free_path {
+    match shared.mechanisms().free_path {
         FreePath::RangeLocks | FreePath::Splice => free_concurrent(cx, zone, batch, release),
         FreePath::MergeUnderLock | FreePath::NoMerge => free_exclusive(cx, zone, batch, release),
     }
@@ -112,7 +113,7 @@ fn free_exclusive<M: Machine>(
     release: &impl Fn(Block) -> bool,
 ) {
     let guard = zone.lock_ends(cx);
-    let skips = cx.shared.mechanisms.free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
+    let skips = cx.shared.mechanisms().free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
     if !skips {
         zone.clusters.settle();
     }
@@ -147,7 +148,7 @@ fn free_concurrent<M: Machine>(
         });
         batch.keep(release);
         let mut giver = ConcurrentFree::new(&reader);
-        match cx.shared.mechanisms.free_path {
+        match cx.shared.mechanisms().free_path {
             FreePath::RangeLocks => giver.free_ranged(batch, &mut refused),
             _ => giver.free_spliced(batch, &mut refused),
         }

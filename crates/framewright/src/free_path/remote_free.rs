@@ -23,7 +23,7 @@ pub(crate) fn free_to_owners<M: Machine>(
     batch: &mut FreeBatch,
     release: &impl Fn(Block) -> bool,
 ) {
-    if cx.shared.frames.owned.owners.is_empty() {
+    if cx.shared.frames.owned.owners().is_empty() {
         return;
     }
     batch.keep(|block| {

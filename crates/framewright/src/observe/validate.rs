@@ -164,7 +164,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
         total.add(&census);
     }
     equal("S1", None, miss, foreign)?;
-    if world.shared.mechanisms.keeps_deltas() {
+    if world.shared.mechanisms().keeps_deltas() {
         equal("S4", None, told, world.shared.stats.free_told())?;
     }
     equal("S3", None, 1, u64::from(world.shared.node_stats.is_within()))?;
@@ -281,7 +281,7 @@ fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order
     let pfn = Some(frames.pfn(at));
     let migratetype = frames.state(at).migratetype();
     let pageblock_order = frames.geometry.pageblock_order;
-    let is_loose = world.shared.mechanisms.hygiene == Hygiene::Loose && order < pageblock_order;
+    let is_loose = world.shared.mechanisms().hygiene == Hygiene::Loose && order < pageblock_order;
     let mut inner = at;
     while inner < at.add(order.frames()) {
         let word = frames.pageblock(inner);
@@ -373,7 +373,7 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone
         // A freed block of any size waits until the next one is freed.
         let alone = if record.waiting.len() == 1 { record.waiting_frames.load(Ordering::Relaxed) } else { 0 };
         let most = u64::from(record.size.high.max(alone));
-        let above = if record.rules.has_depot { sum.saturating_sub(most) } else { 0 };
+        let above = if record.rules().has_depot { sum.saturating_sub(most) } else { 0 };
         equal("P3", None, 0, above)?;
         total = total.saturating_add(sum);
     }
@@ -457,7 +457,7 @@ fn numa_stat_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64
     let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.shared, zone);
     equal("S1", None, hit.wrapping_add(miss), local.wrapping_add(other))?;
     let (allocations, counted) = (count(ZoneEvent::Allocs), hit.wrapping_add(miss));
-    let counts = world.shared.mechanisms.counts_numa();
+    let counts = world.shared.mechanisms().counts_numa();
     let is_all = counts && world.shared.stats.has_always_counted();
     equal("S1", None, if is_all { allocations } else { allocations.min(counted) }, counted)?;
     for diffs in world.shared.stats.of_zone(zone.idx) {

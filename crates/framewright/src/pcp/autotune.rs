@@ -26,6 +26,7 @@
 //! All words belong to the owner. A claimer only takes blocks out and reads none of the words.
 
 use crate::policy::pcp_size::PcpSize;
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 
@@ -79,7 +80,7 @@ impl<M: Machine> Autotune<M> {
 
     /// Whether the size follows the use.
     pub(crate) fn is_on(&self) -> bool {
-        self.most != 0
+        M::MAY_TUNE && self.most != 0
     }
 
     /// Returns the present `high`.

@@ -29,6 +29,7 @@
 
 use crate::pcp::ring::{Ring, RingId, SlotRange};
 use crate::pcp::shard::{Magazine, Shard, small_rings};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::CallCx;
 use crate::sync::rank::Rank;
@@ -51,6 +52,9 @@ pub(crate) struct Depots<'a, M: Machine> {
 impl<'a, M: Machine> Depots<'a, M> {
     /// Returns the shards of a zone.
     pub(crate) fn of(&self, zone: &Zone<M>) -> &'a [Shard<M>] {
+        if !M::MAY_STORE {
+            return &[];
+        }
         let start = zone.idx.index().saturating_mul(self.each);
         self.shards.get(start..start.saturating_add(self.each)).unwrap_or(&[])
     }
@@ -199,7 +203,7 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Takes the coldest block of a ring's spare magazine.
     pub(crate) fn pop_spare(&self, ring: &Ring<M>) -> Option<Frame> {
-        let left = ring.spare_len.load(Ordering::Relaxed).checked_sub(1)?;
+        let left = if M::MAY_STORE { ring.spare_len.load(Ordering::Relaxed).checked_sub(1)? } else { return None };
         let magazine = self.magazine(ring.spare.load(Ordering::Relaxed).checked_sub(1)?)?;
         let used = magazine.used();
         let frame = Frame(self.slots.get(used.start as usize)?.load(Ordering::Relaxed));

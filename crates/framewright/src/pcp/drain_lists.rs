@@ -17,7 +17,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     /// They come from the cold ends, ring by ring.
     pub(crate) fn drain(&self, frames: u32) -> u32 {
         self.cx.shared.machine.step(Step::Drain);
-        if self.pcp.rules.has_depot {
+        if self.pcp.rules().has_depot {
             self.cx.shared.machine.step(Step::DrainCount);
         }
         if self.pcp.count_racy(self.order_of_huge()) == 0 {

@@ -56,7 +56,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     }
 
     fn has_magazines(&self, id: RingId) -> bool {
-        self.pcp.rules.has_depot && id.huge().is_none()
+        self.pcp.rules().has_depot && id.huge().is_none()
     }
 
     /// Shrinks lists whose sizes follow their use.
@@ -85,7 +85,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         self.cx.shared.frames.set_head(frame, Head::pcp(id.order));
         ring.push(self.pcps.slots, frame);
         self.settle(id, ring, 1);
-        let surplus = if self.pcp.rules.has_depot { 0 } else { self.surplus(id) };
+        let surplus = if self.pcp.rules().has_depot { 0 } else { self.surplus(id) };
         if surplus != 0 {
             // A batch may be less than what is above `high`, where blocks of several orders are cached.
             let above = self.pcp.count.load(Ordering::Relaxed).saturating_sub(self.high());
@@ -132,7 +132,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         }
         waiting.push(self.pcps.slots, frame);
         self.pcp.count_waiting(frames);
-        if self.pcp.rules.has_depot {
+        if self.pcp.rules().has_depot {
             self.keep_below_high();
         }
     }

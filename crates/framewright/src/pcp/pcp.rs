@@ -54,6 +54,7 @@ use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::rules::ListRules;
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::shared::Cpu;
@@ -150,7 +151,7 @@ record! {
         pub(crate) word count: M::U32,
         /// Ring that the next drain begins with.
         pub(crate) word turn: M::U32,
-        pub(crate) fixed rules: ListRules,
+        fixed rules: ListRules,
         /// Frames that a magazine holds at most.
         fixed frames: u32,
         pub(crate) fixed size: PcpSize,
@@ -176,6 +177,12 @@ record! {
 }
 
 impl<M: Machine> Pcp<M> {
+    /// Returns the rules of the lists.
+    #[inline(always)]
+    pub(crate) fn rules(&self) -> ListRules {
+        M::MECHANISMS.map_or(self.rules, |fixed| fixed.list_rules(self.rules.has_fast_path))
+    }
+
     /// Lays the rings out from slot `start` on; returns the first slot after them.
     ///
     /// With a depot, the rings of small orders get their entries from there.
@@ -205,7 +212,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Returns its permanent entries, from the first to the last; `None` if it has none.
     pub(crate) fn own_slots(&self) -> Option<SlotRange> {
-        let small = self.small.iter().flatten().filter(|_| !self.rules.has_depot);
+        let small = self.small.iter().flatten().filter(|_| !self.rules().has_depot);
         let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|room| !room.is_empty());
         rooms.reduce(|all, room| SlotRange { start: all.start.min(room.start), end: all.end.max(room.end) })
     }
@@ -248,7 +255,7 @@ impl<M: Machine> Pcp<M> {
     /// Returns the frames on the lists, at this moment.
     pub(crate) fn count_racy(&self, pageblock_order: Order) -> u32 {
         let waiting = self.waiting_frames.load(Ordering::Relaxed);
-        let cached = if self.rules.has_depot {
+        let cached = if self.rules().has_depot {
             self.rings(pageblock_order).map(|(id, ring)| ring.total() << id.order.0.min(31)).fold(0, u32::wrapping_add)
         } else {
             self.count.load(Ordering::Relaxed)
@@ -280,7 +287,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Takes the block that has waited longest; returns it and its order.
     pub(crate) fn pop_waiting(&self, slots: &[M::U32], frames: &Frames<'_, M>) -> Option<(Frame, Order)> {
-        let frame = self.waiting.pop_bottom(slots)?;
+        let frame = if M::MAY_WAIT { self.waiting.pop_bottom(slots)? } else { return None };
         let order = frames.head(frame).order();
         self.count_waiting((order.frames() as u32).wrapping_neg());
         Some((frame, order))
@@ -290,7 +297,7 @@ impl<M: Machine> Pcp<M> {
     ///
     /// Only without a depot: the lists keep no count next to one.
     pub(crate) fn uncount(&self, id: RingId) {
-        if !self.rules.has_depot {
+        if !self.rules().has_depot {
             let count = self.count.load(Ordering::Relaxed);
             self.count.store(count.wrapping_sub(1 << id.order.0.min(31)), Ordering::Relaxed);
         }
@@ -327,7 +334,7 @@ impl<M: Machine> Pcp<M> {
     /// `None` when they are in use by a drain or by the code that this call interrupted.
     #[inline(always)]
     pub(crate) fn enter<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Option<Turn<'g, M>> {
-        let irq = match self.rules.protection {
+        let irq = match self.rules().protection {
             PcpProtection::InterruptsOff => Some(machine.irq_save()),
             PcpProtection::PreemptionOff if machine.in_interrupt() => return None,
             _ => None,
@@ -353,7 +360,7 @@ impl<M: Machine> Pcp<M> {
     /// Sets `busy`; returns false if it was set already.
     #[inline(always)]
     fn try_busy(&self) -> bool {
-        if self.rules.protection == PcpProtection::Trylock {
+        if self.rules().protection == PcpProtection::Trylock {
             // Model: device_trylock.
             return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
         }
@@ -450,7 +457,7 @@ impl<M: Machine> Pcp<M> {
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
         self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
-        if self.rules.has_fast_path {
+        if self.rules().has_fast_path {
             self.every_ring().for_each(Ring::close);
             // ORDER: heavy fence. The closed windows are out before the tops are read; partner: the light fence in
             // `Ring::pop_front`. Model: front_alloc.
@@ -461,7 +468,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Opens the windows of all rings.
     pub(crate) fn open(&self) {
-        if self.rules.has_fast_path {
+        if self.rules().has_fast_path {
             self.every_ring().for_each(Ring::open);
         }
     }

@@ -126,10 +126,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     ///
     /// A negated number means that the ring lost blocks.
     pub(crate) fn settle(&self, id: RingId, ring: &Ring<M>, blocks: u32) {
-        if !self.pcp.rules.has_depot {
+        if !self.pcp.rules().has_depot {
             let count = self.pcp.count.load(Ordering::Relaxed);
             self.pcp.count.store(count.wrapping_add(blocks << id.order.0.min(31)), Ordering::Relaxed);
-        } else if self.claimed.is_none() && self.pcp.rules.has_fast_path {
+        } else if self.claimed.is_none() && self.pcp.rules().has_fast_path {
             ring.open();
         }
     }

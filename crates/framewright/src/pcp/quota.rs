@@ -20,7 +20,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Returns false if `high` leaves none, or if there is no magazine for it.
     pub(crate) fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
-        if !self.pcp.rules.has_depot {
+        if !self.pcp.rules().has_depot {
             // Without a depot, a ring is full only if drains passed it over, since they take from all rings in turn.
             if ring.is_full()
                 && let Some(frame) = self.pop_bottom(id, ring)

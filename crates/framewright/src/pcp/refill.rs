@@ -53,10 +53,10 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // A batch is counted in frames; of larger blocks at least two come at once. Next to a depot, blocks stay
         // between CPUs for long. They then come in runs of four lines of head bytes. So CPUs, and what they prefetch,
         // rarely meet in a line. Of an owned pageblock a whole word's frames are taken at once.
-        let claims = self.cx.shared.mechanisms.owns_pageblocks();
+        let claims = self.cx.shared.mechanisms().owns_pageblocks();
         let batch = match self.pcp.size.batch {
             _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
-            LINE_OF_HEADS.. if self.pcp.rules.has_depot => 4 * (LINE_OF_HEADS + 1),
+            LINE_OF_HEADS.. if self.pcp.rules().has_depot => 4 * (LINE_OF_HEADS + 1),
             LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
             batch => batch,
         };
@@ -65,7 +65,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             return None;
         }
         let mut batch = batch.min(ring.capacity());
-        if self.pcp.rules.has_depot {
+        if self.pcp.rules().has_depot {
             if ring.quota() < batch {
                 self.entitle(id, ring, batch.max(self.pcp.limit(id.order).saturating_mul(2)));
             }
@@ -73,7 +73,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             batch = batch.min(ring.quota()).max(1);
         }
         ring.rewind(batch);
-        let moved = match self.cx.shared.mechanisms.refill {
+        let moved = match self.cx.shared.mechanisms().refill {
             Refill::Cluster if id.order.0 == 0 => self.refill_clusters(id, ring, want, batch),
             Refill::Blocks => self.refill_blocks(id, ring, want, batch),
             Refill::Pageblocks if id.huge().is_none() => self.refill_owned(id, ring, want, batch),

@@ -63,6 +63,17 @@ macro_rules! switches {
             /// Names of all switches.
             pub const SWITCHES: &[&str] = &[$($key,)+ $($nkey),+];
 
+            /// Returns the name of a switch that `other` sets otherwise, if there is one.
+            pub(crate) fn difference(&self, other: &Mechanisms) -> Option<&'static str> {
+                let index = self.in_numbers().iter().zip(other.in_numbers()).position(|(one, other)| *one != other)?;
+                Mechanisms::SWITCHES.get(index).copied()
+            }
+
+            /// Returns the number of each choice, in the order of [`Mechanisms::SWITCHES`].
+            const fn in_numbers(&self) -> [u32; Mechanisms::SWITCHES.len()] {
+                [$(self.$field as u32,)+ $(self.$number.raw()),+]
+            }
+
             /// Sets one switch by name.
             ///
             /// # Errors

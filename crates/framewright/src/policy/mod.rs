@@ -3,6 +3,7 @@
 pub(crate) mod presets;
 pub(crate) mod rules;
 pub(crate) mod mechanisms;
+pub(crate) mod features;
 pub(crate) mod numbers;
 pub(crate) mod watermark;
 pub(crate) mod pcp_size;

@@ -19,6 +19,14 @@ pub(crate) const MOST_U16: u16 = u16::MAX - 2;
 pub struct Threshold(Option<NonZeroU16>);
 
 impl Threshold {
+    /// Returns the number; 0 for none.
+    pub(crate) const fn raw(self) -> u32 {
+        match self.0 {
+            Some(events) => events.get() as u32,
+            None => 0,
+        }
+    }
+
     /// Threshold that the kind of counters implies.
     ///
     /// For 8 bits it is the threshold of the zone's other counters; for 16 bits it is the largest that fits.
@@ -60,6 +68,11 @@ impl fmt::Display for Threshold {
 pub struct BoostFactor(pub(crate) u32);
 
 impl BoostFactor {
+    /// Returns the number; 0 for none.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+
     const MOST: u32 = 1_000_000;
     pub(crate) const CHOICES: &[&str] = &["0", "15000", "a number up to 1000000"];
 
@@ -89,6 +102,11 @@ impl fmt::Display for BoostFactor {
 pub struct Proactiveness(pub(crate) u8);
 
 impl Proactiveness {
+    /// Returns the number; 0 for none.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0 as u32
+    }
+
     pub(crate) const CHOICES: &[&str] = &["0", "20", "a number up to 100"];
 
     /// Returns this proactiveness; `None` if it is too large.
@@ -117,6 +135,11 @@ impl fmt::Display for Proactiveness {
 pub struct StallOrder(pub(crate) u8);
 
 impl StallOrder {
+    /// Returns the number; 0 for none.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0 as u32
+    }
+
     pub(crate) const CHOICES: &[&str] = &["0", "4", "an order up to 18"];
 
     /// Returns this order; `None` if no block can be so large.

@@ -160,6 +160,14 @@ impl Mechanisms {
         ..Mechanisms::BASELINE
     };
 
+    /// Least mechanisms.
+    pub const MINIMAL: Mechanisms = Mechanisms {
+        numa_stat: NumaStat::Off,
+        pcp_protection: PcpProtection::OwnLists,
+        nofragment: Nofragment::Off,
+        ..Mechanisms::BASELINE
+    };
+
     /// Parses a list such as `baseline,fallback=claim-steal`.
     ///
     /// The parts are presets and switches; a later part overrides earlier parts.

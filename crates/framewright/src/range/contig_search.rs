@@ -56,7 +56,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Option<PfnRange> {
         let movable = plan.migratetype == MigrateType::Movable;
         let moves = plan.gfp.may_reclaim();
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)).filter(|zone| may_take(zone)) {
+        for zone in self.all_zones(plan).filter(|zone| may_take(zone)) {
             let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
             let mut start = zone.span.start.align_up(align);
             while start.add(frames) <= end {

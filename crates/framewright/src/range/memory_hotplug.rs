@@ -82,7 +82,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// frees.
     pub(crate) fn revive(&self, frame: Frame, order: Order) -> bool {
         let Some(zone) = self.zone_of(frame) else { return false };
-        let is_filled = self.shared.mechanisms.is_hardened();
+        let is_filled = self.shared.mechanisms().is_hardened();
         let revived = self.pinned(|cx| {
             let guard = zone.lock(cx);
             // Another caller may have revived it since.

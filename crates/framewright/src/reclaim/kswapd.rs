@@ -95,7 +95,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         // A boost is worked off to get whole pageblocks.
-        let wants_pageblocks = boosted != 0 || self.shared.mechanisms.mixes_last();
+        let wants_pageblocks = boosted != 0 || self.shared.mechanisms().mixes_last();
         if wants_pageblocks || order != Order(0) {
             let pageblock = self.shared.frames.geometry.pageblock_order;
             let wanted = if wants_pageblocks { order.max(pageblock) } else { order };
@@ -132,7 +132,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Enough is the high mark, with its boost if any, for requests that can use any zone of the node. The memory that
     /// a zone reserves from such requests does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
-        let enforced = self.shared.mechanisms.mixes_last();
+        let enforced = self.shared.mechanisms().mixes_last();
         let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
         let has_enough = |zone: &Zone<M>| {
             let reserve = zone.reserve.get(highest.index()).copied().unwrap_or(0);

@@ -134,7 +134,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Why it was not served.
     #[cold]
     pub(crate) fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
-        let enforced = self.shared.mechanisms.mixes_last();
+        let enforced = self.shared.mechanisms().mixes_last();
         let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
         let alloc_flags = AllocFlags { nofragment: enforced, ..slow_alloc_flags(plan, may_wait) };
         // A request that may ignore the marks does so from `Reserves` on.
@@ -164,17 +164,19 @@ impl<'a, M: Machine> World<'a, M> {
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Compact if may_wait && self.may_compact(plan) => {
                     // Cached frames are already free. Linux moves memory first.
-                    let drains = self.shared.mechanisms.empties_pageblocks();
+                    let drains = self.shared.mechanisms().empties_pageblocks();
                     let drained = if drains { self.try_drained(plan, most, claim, FEW_ROUNDS) } else { Err(why) };
                     drained.or_else(|_| self.compact_for(plan, alloc_flags, Effort::Worthwhile))
                 }
                 Rung::Drain => self.try_drained(plan, most, claim, FEW_ROUNDS),
-                Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, alloc_flags),
-                Rung::Unboosted if self.shared.mechanisms.boosts_marks() => {
+                Rung::Reclaim if M::FEATURES.reclaim && may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => {
+                    self.reclaim(plan, alloc_flags)
+                }
+                Rung::Unboosted if self.shared.mechanisms().boosts_marks() => {
                     self.try_drained(plan, last, claim, FEW_ROUNDS)
                 }
                 Rung::Mix if enforced && !keeps_apart => self.try_drained(plan, mixing, claim, FEW_ROUNDS),
-                Rung::HighAtomic if may_wait => self.try_unreserved(plan, mixing),
+                Rung::HighAtomic if M::FEATURES.mobility && may_wait => self.try_unreserved(plan, mixing),
                 _ => continue,
             };
             match result {
@@ -227,7 +229,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Wakes background reclaim on every node that the request could have used.
     fn wake_kswapd(&self, plan: &Plan) {
-        if !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
+        if !M::FEATURES.reclaim || !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
             return;
         }
         self.shared.events.count(GlobalEvent::KswapdWake);
@@ -242,7 +244,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     fn may_stall(&self, plan: &Plan) -> bool {
-        self.shared.mechanisms.stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
+        self.shared.mechanisms().stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
     }
 
     /// Makes a request wait for background reclaim before it mixes mobilities.
@@ -271,7 +273,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// of a whole pageblock, and moving movable memory can empty one. A request with `__GFP_MEMALLOC` never compacts:
     /// it must not be kept from freeing memory.
     fn may_compact(&self, plan: &Plan) -> bool {
-        let enforced = self.shared.mechanisms.mixes_last();
+        let enforced = self.shared.mechanisms().mixes_last();
         let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);
         is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
     }
@@ -281,7 +283,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// They get the type of the request.
     fn try_unreserved(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Why> {
         let mut result = self.try_drained(plan, alloc_flags, Claim::Wait, FEW_ROUNDS);
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             let pageblock = self.shared.frames.geometry.pageblock_order.frames();
             // Other CPUs may add to the reserve meanwhile: no more pageblocks than there are now.
             for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {
@@ -357,7 +359,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// there at most. Half as many again are asked for, because other requests allocate some of them meanwhile.
     fn to_free(&self, plan: &Plan) -> (Order, u64) {
         let frames = plan.order.frames();
-        let empties = self.shared.mechanisms.empties_pageblocks() && self.may_compact(plan);
+        let empties = self.shared.mechanisms().empties_pageblocks() && self.may_compact(plan);
         if empties { (Order(0), frames.saturating_add(frames / 2)) } else { (plan.order, frames) }
     }
 

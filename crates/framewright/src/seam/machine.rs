@@ -14,6 +14,8 @@
 //! [`Machine::fence`]. Alternatively, the pair [`Machine::light_fence`] / [`Machine::heavy_fence`] orders them; there
 //! the side that runs rarely pays for both.
 
+use crate::policy::features::Features;
+use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::step::Step;
@@ -160,6 +162,17 @@ pub trait Machine {
     ///
     /// If so, a pin is a lease of the CPU's records instead of preemption turned off.
     const SLEEPS_PINNED: bool = false;
+
+    /// Mechanisms that are known when the embedder is compiled.
+    ///
+    /// The compiler removes the code of all others. Boot refuses a configuration with other mechanisms. `None`: the
+    /// configuration chooses at run time.
+    const MECHANISMS: Option<Mechanisms> = None;
+
+    /// Parts of the allocator that the embedder uses.
+    ///
+    /// The compiler removes the others. What needs one of them is refused.
+    const FEATURES: Features = Features::ALL;
 
     /// Turns preemption off and returns the guard. Nests.
     ///

@@ -6,6 +6,7 @@
 
 use core::cell::Cell;
 
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::zone_lock::LockMode;
@@ -34,12 +35,12 @@ record! {
 impl<M: Machine> ListCount<M> {
     /// Returns the number of free blocks that were not checked for merging, at this moment.
     pub(crate) fn skipped_racy(&self) -> BlockCount {
-        BlockCount(self.skipped.load(Ordering::Relaxed))
+        if M::MAY_SKIP { BlockCount(self.skipped.load(Ordering::Relaxed)) } else { BlockCount::ZERO }
     }
 
     /// Returns the number of pageblocks that CPUs own, at this moment.
     pub(crate) fn owned_racy(&self) -> PageblockCount {
-        PageblockCount(self.owned.load(Ordering::Relaxed))
+        if M::MAY_OWN { PageblockCount(self.owned.load(Ordering::Relaxed)) } else { PageblockCount(0) }
     }
 
     /// Resets the counts of blocks on the lists to 0.
@@ -54,10 +55,16 @@ impl<M: Machine> ListCount<M> {
     ///
     /// Caller holds: the zone lock, in this mode.
     pub(crate) fn add(&self, tally: &Tally, mode: LockMode) {
-        add(&self.isolated, tally.isolated.take(), mode);
+        if M::PARTS.mobility {
+            add(&self.isolated, tally.isolated.take(), mode);
+        }
         add(&self.quarantined, tally.quarantined.take(), mode);
-        add(&self.skipped, tally.skipped.take(), mode);
-        add(&self.owned, tally.owned.take(), mode);
+        if M::MAY_SKIP {
+            add(&self.skipped, tally.skipped.take(), mode);
+        }
+        if M::MAY_OWN {
+            add(&self.owned, tally.owned.take(), mode);
+        }
     }
 }
 

@@ -21,6 +21,7 @@
 use crate::policy::mechanisms::{Mechanisms, NumaPlace};
 use crate::policy::rules::CounterRules;
 use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boost};
+use crate::seam::compiled::Compiled;
 use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
@@ -99,6 +100,12 @@ impl<M: Machine> ZoneCounters<M> {
         self.rules = mechanisms.counter_rules();
     }
 
+    /// Returns the rules of the counters.
+    #[inline(always)]
+    fn rules(&self) -> CounterRules {
+        M::MECHANISMS.map_or(self.rules, |fixed| fixed.counter_rules())
+    }
+
     /// Names the words whose position depends on a choice.
     fn name_placed(&self, visit: &mut Words<'_>) {
         let numa = usize::from(self.places.numa);
@@ -144,7 +151,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Returns a mark as it is in force, including the boost.
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
         let stored = self.mark_unboosted(mark);
-        if self.rules.has_boost { stored.saturating_add(self.boost()) } else { stored }
+        if self.rules().has_boost { stored.saturating_add(self.boost()) } else { stored }
     }
 
     /// Returns a mark as it was set, without the boost.
@@ -211,7 +218,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns true to one of the callers if background reclaim must be woken.
     pub(crate) fn take_note(&self) -> bool {
-        self.rules.has_boost
+        self.rules().has_boost
             && self.boost_is_new.load(Ordering::Relaxed) != 0
             && self.boost_is_new.swap(0, Ordering::Relaxed) != 0
     }
@@ -224,7 +231,7 @@ impl<M: Machine> ZoneCounters<M> {
 
     /// Returns whether CPUs keep deltas of the numbers of free frames.
     pub(crate) fn has_deltas(&self) -> bool {
-        self.rules.has_deltas
+        self.rules().has_deltas
     }
 
     pub(crate) fn set_drift_mark(&self, frames: u64) {
@@ -235,12 +242,14 @@ impl<M: Machine> ZoneCounters<M> {
     ///
     /// It is a momentary view unless the zone lock is held.
     pub(crate) fn memory_racy(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
-        let told = FreeMemory {
-            free: not_negative(self.free().load(Ordering::Relaxed)),
-            cma: not_negative(self.cma().load(Ordering::Relaxed)),
-            highatomic: self.highatomic.load(Ordering::Relaxed),
+        let free = not_negative(self.free().load(Ordering::Relaxed));
+        let told = if M::PARTS.mobility {
+            let cma = not_negative(self.cma().load(Ordering::Relaxed));
+            FreeMemory { free, cma, highatomic: self.highatomic.load(Ordering::Relaxed) }
+        } else {
+            FreeMemory { free, ..FreeMemory::default() }
         };
-        if self.rules.has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
+        if self.rules().has_deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
             return self.memory_exact(stats, zone);
         }
         told
@@ -281,13 +290,18 @@ impl<M: Machine> ZoneCounters<M> {
         let ZoneStats { all, zone } = stats;
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match all.diffs(cpu, zone).filter(|_| self.rules.has_deltas && change != 0) {
+            if !M::PARTS.mobility && item != FREE {
+                break;
+            }
+            match all.diffs(cpu, zone).filter(|_| self.rules().has_deltas && change != 0) {
                 Some(diffs) => self.told(item, all).tell(diffs.deltas.change(item, change as i64)),
-                None if self.rules.has_deltas => self.told(item, all).tell(change as i64),
+                None if self.rules().has_deltas => self.told(item, all).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
-        add(&self.highatomic, highatomic, mode);
+        if M::PARTS.mobility {
+            add(&self.highatomic, highatomic, mode);
+        }
     }
 
     /// Returns the shared words of a counter: the zone's, and the sum over all zones.
@@ -307,7 +321,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Changes a counter of the embedder on this CPU.
     pub(crate) fn count_own(&self, stats: ZoneStats<'_, '_, M>, cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.rules.has_deltas).map(|diffs| &diffs.deltas);
+        let kept = stats.all.diffs(cpu, stats.zone).filter(|_| self.rules().has_deltas).map(|diffs| &diffs.deltas);
         self.told(item, stats.all).count(kept, item, change);
     }
 

@@ -25,6 +25,28 @@ pub enum Why {
     NoCpu,
 }
 
+/// Feature that a machine may be compiled without ([`crate::Features`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Feature {
+    /// More than one node, and policies that choose among them.
+    Nodes,
+    /// Requests with an address limit.
+    AddressLimits,
+    /// Pageblocks of several types.
+    Mobility,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Feature::Nodes => "nodes",
+            Feature::AddressLimits => "address_limits",
+            Feature::Mobility => "mobility",
+        })
+    }
+}
+
 /// Reason for which a request was not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -56,6 +78,8 @@ pub enum AllocError {
     Quarantined(Pfn),
     /// No caller can set a pageblock to this type.
     BadType(MigrateType),
+    /// The machine was compiled without this feature ([`crate::Features`]), which the call needs.
+    LeftOut(Feature),
     /// No memory is free for the request.
     NoMemory {
         /// The reason.
@@ -99,6 +123,7 @@ impl fmt::Display for AllocError {
             AllocError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
             AllocError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             AllocError::BadType(migratetype) => write!(f, "no pageblock is set to type {migratetype} by hand"),
+            AllocError::LeftOut(feature) => write!(f, "the machine is compiled without the feature {feature}"),
             AllocError::NoMemory { why } => f.write_str(match why {
                 Why::Watermark => "out of memory: every allowed zone is at its watermark",
                 Why::Fragmented => "out of memory: no free block is large enough",
@@ -226,6 +251,10 @@ pub enum BootError {
     },
     /// The mechanisms conflict, for this reason.
     Mechanisms(&'static str),
+    /// The machine's constant [`crate::Machine::MECHANISMS`] sets this switch otherwise.
+    OtherMechanisms(&'static str),
+    /// The machine was compiled without this feature ([`crate::Features`]), which the configuration needs.
+    LeftOut(Feature),
     /// `pcp-protection=own-lists` was chosen on a machine that does not keep interrupts apart.
     ///
     /// See [`crate::seam::machine::Machine::keeps_interrupts_apart`].
@@ -254,6 +283,10 @@ impl fmt::Display for BootError {
                 write!(f, "{given} counters of the embedder's are more than the {most} that a {of} has room for")
             }
             BootError::Mechanisms(reason) => write!(f, "these mechanisms do not go together: {reason}"),
+            BootError::OtherMechanisms(switch) => {
+                write!(f, "the machine is compiled for other mechanisms: its {switch} differs")
+            }
+            BootError::LeftOut(feature) => write!(f, "the machine is compiled without the feature {feature}"),
             BootError::Interrupts => f.write_str(
                 "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection",
             ),
@@ -310,6 +343,8 @@ mod tests {
             AllocError::Quarantined(_) => AllocError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
             AllocError::BadType(_) => AllocError::BadType(MigrateType::Isolate),
                 "no pageblock is set to type Isolate by hand";
+            AllocError::LeftOut(_) => AllocError::LeftOut(Feature::Mobility),
+                "the machine is compiled without the feature mobility";
             AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
                 "out of memory: every allowed zone is at its watermark";
             AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
@@ -373,6 +408,9 @@ mod tests {
                 "9 counters of the embedder's are more than the 8 that a zone has room for";
             BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
                 "these mechanisms do not go together: two of them";
+            BootError::LeftOut(_) => BootError::LeftOut(Feature::Nodes), "the machine is compiled without the feature nodes";
+            BootError::OtherMechanisms(_) => BootError::OtherMechanisms("depot"),
+                "the machine is compiled for other mechanisms: its depot differs";
             BootError::Interrupts => BootError::Interrupts,
                 "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection";
             BootError::TooShort { .. } => BootError::TooShort { part: "zones", needed: 4, given: 3 },

@@ -28,6 +28,7 @@ use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
 use crate::policy::watermark::AllocFlags;
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Step};
 use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::units::{CpuId, Frame, Order};
@@ -86,7 +87,7 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// Also merges unmerged blocks if the request wants more than a page.
     pub(crate) fn drain_for(&self, plan: &Plan, claim: Claim) {
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             self.drain_zone(zone, claim);
         }
         if plan.order.0 != 0 {
@@ -96,7 +97,10 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Merges all unmerged blocks in the zones that a request may use.
     pub(crate) fn merge_all_for(&self, plan: &Plan) {
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        if !M::MAY_SKIP {
+            return;
+        }
+        for zone in self.all_zones(plan) {
             self.merge_skipped(zone, || false);
         }
     }
@@ -106,7 +110,7 @@ impl<'a, M: Machine> World<'a, M> {
         // A boost yields first to a request that would fail otherwise.
         let alloc_flags = AllocFlags { unboosted: true, ..alloc_flags };
         let mut all = Cached::default();
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+        for zone in self.all_zones(plan) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
             let helps = zone.could_take_racy(&self.shared, plan.order, plan.highest, alloc_flags, frames);
             all.frames = all.frames.plus(frames);
@@ -330,7 +334,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         self.shared.machine.step(Step::Drain);
         let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return FrameCount::ZERO };
-        if pcp.rules.has_depot {
+        if pcp.rules().has_depot {
             self.shared.machine.step(Step::DrainCount);
         }
         // Held lists may look empty while their frames are in motion. Waiting for the end of that is enough. If drains

@@ -11,6 +11,7 @@
 use crate::pcp::expire::Round;
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::policy::watermark::{drift_mark, node_threshold, pressure_threshold, stat_threshold};
+use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::NumaItem;
 use crate::types::units::{CpuId, NodeId};
@@ -130,6 +131,9 @@ impl<M: Machine> World<'_, M> {
     ///
     /// Depends on the number of running CPUs and on the zones' sizes.
     pub(crate) fn refresh_thresholds(&self) {
+        if !M::MAY_KEEP {
+            return;
+        }
         self.zones.iter().for_each(|zone| self.set_threshold(zone, false));
         for node in (0..self.nodes).map(|node| NodeId(node as u8)) {
             let zones = self.zones.iter().filter(|zone| zone.node() == node && zone.is_populated());
@@ -161,7 +165,7 @@ impl<M: Machine> World<'_, M> {
     /// Switched off, they read as 0. Switched on, they count from 0.
     pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
         let (shared, stats) = (&self.shared, &self.shared.stats);
-        if !shared.mechanisms.counts_numa() {
+        if !shared.mechanisms().counts_numa() {
             return false;
         }
         if on && !stats.is_counting() {

@@ -37,14 +37,14 @@ impl<M: Machine> Deferred<M> {
     /// Returns whether the list is empty, at this moment.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.newest.load(Ordering::Relaxed) == 0
+        !M::FEATURES.deferred_frees || self.newest.load(Ordering::Relaxed) == 0
     }
 
     /// Pushes a block that no other call can free; returns false if every attempt failed.
     ///
     /// The block is then not on the list.
     pub(crate) fn push(&self, frames: &Frames<'_, M>, frame: Frame) -> bool {
-        let Some(link) = frames.links.get(frame.index()) else { return false };
+        let Some(link) = frames.links.get(frame.index()).filter(|_| M::FEATURES.deferred_frees) else { return false };
         let mut first = self.newest.load(Ordering::Relaxed);
         for _ in 0..TRIES {
             link.next.store(first, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::zone::zone::Zone;
 impl<M: Machine> Zone<M> {
     /// Returns the highest boost that the zone's marks allow, in frames.
     pub(crate) fn most_boost(&self, shared: &Shared<'_, M>) -> u64 {
-        let (factor, high) = (shared.mechanisms.watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
+        let (factor, high) = (shared.mechanisms().watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
         boost_cap(factor, high, shared.frames.geometry.pageblock_order.frames()).unwrap_or(0)
     }
 
@@ -26,7 +26,7 @@ impl<M: Machine> Zone<M> {
     ///
     /// Returns false if they may not rise, or the mechanism is off.
     pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: PageblockCount) -> bool {
-        let factor = shared.mechanisms.watermark_boost.get();
+        let factor = shared.mechanisms().watermark_boost.get();
         if factor == 0 {
             return false;
         }

@@ -14,6 +14,7 @@ use crate::frame::cluster::Heap;
 use crate::policy::mechanisms::LockPlace;
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{AllocFlags, FreeMemory, Kept, Mark, is_above, may_take};
+use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
@@ -103,7 +104,7 @@ impl<M: Machine> Zone<M> {
     }
 
     pub(crate) fn node(&self) -> NodeId {
-        self.idx.node()
+        if M::FEATURES.nodes { self.idx.node() } else { NodeId(0) }
     }
 
     pub(crate) fn is_populated(&self) -> bool {
@@ -121,7 +122,7 @@ impl<M: Machine> Zone<M> {
     ///
     /// Context: the caller need not be on a CPU.
     pub(crate) fn hold(&self, shared: &Shared<'_, M>) {
-        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode: LockMode::Alone };
+        let choice = LockChoice { kind: shared.mechanisms().zone_lock, mode: LockMode::Alone };
         let _ = self.its_lock(shared).take(choice, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
@@ -134,7 +135,7 @@ impl<M: Machine> Zone<M> {
             self.merging.abandon();
             self.compaction.abandon();
         } else {
-            let kind = shared.mechanisms.zone_lock;
+            let kind = shared.mechanisms().zone_lock;
             self.its_lock(shared).release_held(kind, &shared.machine, shared.cpus, LockName::zone(self.idx));
         }
     }
@@ -143,7 +144,7 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn its_lock(&self, shared: &Shared<'_, M>) -> &ZoneSpinLock<M> {
         // No zone is locked whose layout is not proven.
         let () = Self::PLACES;
-        match shared.mechanisms.lock_place {
+        match shared.mechanisms().lock_place {
             LockPlace::BesideLists => &self.lock,
             LockPlace::BehindLists => &self.lock_behind,
             LockPlace::OwnLine => &self.lock_alone.0,
@@ -151,7 +152,7 @@ impl<M: Machine> Zone<M> {
     }
 
     pub(crate) fn take_lock<'g>(&self, cx: CallCx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
-        let (shared, kind) = (cx.shared, cx.shared.mechanisms.zone_lock);
+        let (shared, kind) = (cx.shared, cx.shared.mechanisms().zone_lock);
         let choice = LockChoice { kind, mode };
         let irq = shared.machine.irq_save();
         cx.own.held.enter(&shared.machine, Rank::Zone);
@@ -161,7 +162,7 @@ impl<M: Machine> Zone<M> {
     }
 
     pub(crate) fn release_lock(&self, shared: &Shared<'_, M>, own: &Cpu<M>, mode: LockMode, ticket: &Ticket) {
-        let choice = LockChoice { kind: shared.mechanisms.zone_lock, mode };
+        let choice = LockChoice { kind: shared.mechanisms().zone_lock, mode };
         own.held.leave(&shared.machine, Rank::Zone);
         self.its_lock(shared).release(choice, ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
@@ -196,6 +197,9 @@ impl<M: Machine> Zone<M> {
                 self.kept_from(order, highest, alloc_flags),
                 alloc_flags,
                 |order, migratetype| {
+                    if M::one_type(migratetype) != migratetype {
+                        return false;
+                    }
                     machine.step(Step::WatermarkList);
                     !self.lists.len_racy(order, migratetype).is_zero()
                 },

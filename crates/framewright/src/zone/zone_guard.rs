@@ -45,6 +45,7 @@ impl<M: Machine> Zone<M> {
         guard
     }
 
+    #[inline(never)]
     fn guard<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
         let CallCx { shared, cpu, own, .. } = cx;
@@ -56,7 +57,7 @@ impl<M: Machine> Zone<M> {
     /// Context: any; the guard belongs to no CPU.
     pub(crate) fn try_lock<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
         let _irq = shared.machine.irq_save();
-        let ticket = self.its_lock(shared).try_take(shared.mechanisms.zone_lock)?;
+        let ticket = self.its_lock(shared).try_take(shared.mechanisms().zone_lock)?;
         let cpu = CpuId::NONE;
         let guard = ZoneGuard { ticket, _irq, shared, cpu, own: None, zone: self, tally: Tally::default() };
         // The caller may have interrupted the cut that is in progress; waiting for its end would then never finish.
@@ -112,7 +113,7 @@ impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
         let (zone, shared) = (self.zone, self.shared);
         match self.own {
             Some(own) => zone.release_lock(shared, own, LockMode::Alone, &self.ticket),
-            None => zone.its_lock(shared).give_up(shared.mechanisms.zone_lock, &self.ticket, shared.cpus),
+            None => zone.its_lock(shared).give_up(shared.mechanisms().zone_lock, &self.ticket, shared.cpus),
         }
     }
 }
@@ -177,7 +178,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// If the lists are damaged, repairs them and tries once more.
     pub(crate) fn alloc(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
         self.shared.machine.step(Step::Take);
-        let policy = self.shared.mechanisms.fallback;
+        let policy = self.shared.mechanisms().fallback;
         let taken = self.attempt(|buddy| fallback::alloc(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
         Some(taken.frame)
@@ -266,6 +267,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
+        if !M::FEATURES.repair {
+            return first.ok();
+        }
         first
             .or_else(|_| {
                 repair(self.zone, &buddy);

@@ -8,7 +8,7 @@ use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{Frame, Pfn, PfnRange};
+use crate::types::units::{Frame, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::Plan;
@@ -17,14 +17,9 @@ use crate::zonelist::world::World;
 impl<'a, M: Machine> World<'a, M> {
     /// Whether the limit cuts through all usable zones of the node whose turn it is.
     pub(crate) fn is_turn_split(&self, plan: &Plan) -> bool {
-        plan.below.is_some() && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
-    }
-
-    /// Returns the zones of a plan that its address limit cuts through.
-    pub(crate) fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
-        let limit = plan.below.unwrap_or(Pfn(0));
-        let whole = Plan { below: None, ..*plan };
-        self.zonelist(&whole).filter(move |zone| zone.span.start < limit && limit < zone.span.end)
+        M::FEATURES.address_limits
+            && plan.below.is_some()
+            && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
     }
 
     /// Takes a block below an address limit, from the zones that the limit cuts through.
@@ -32,7 +27,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Looks at the free blocks one after the other, a stretch at a time and without the lock. Takes the first one that
     /// is large enough under the lock. Such requests are rare (a device's odd limit), so the search may be expensive.
     pub(crate) fn alloc_below(&self, plan: &Plan, alloc_flags: AllocFlags) -> Option<Frame> {
-        let limit = plan.below?;
+        let limit = if M::FEATURES.address_limits { plan.below? } else { return None };
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
             let mut start = zone.span.start;

@@ -32,6 +32,9 @@ impl<M: Machine> NodeStates<M> {
 
     /// Computes the sets again, after the memory that zones manage changed.
     pub(crate) fn refresh(&self, zones: &[Zone<M>]) {
+        if !M::FEATURES.nodes {
+            return;
+        }
         for (kind, word) in ZoneKind::ALL.into_iter().zip(&self.with_memory) {
             for _ in 0..TRIES {
                 // ORDER: AcqRel. Publishes what this caller changed in zones, and acquires what earlier callers did;

@@ -93,7 +93,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     pub(crate) fn fold_events(&self, foreign: bool) {
         let shared = self.cx.shared;
         let count = |event| self.pcp.event_racy(event, shared.frames.geometry.pageblock_order);
-        if foreign && shared.mechanisms.numa_stat == NumaStat::Derived {
+        if foreign && shared.mechanisms().numa_stat == NumaStat::Derived {
             self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
         }
         for event in ZoneEvent::ALL {
@@ -125,7 +125,7 @@ impl<M: Machine> Pcps<'_, M> {
         let Counted { events, holds_lists } = counted;
         let is_hit = from.is_hit();
         let items = items(cx.node, from, turn);
-        let kind = cx.shared.mechanisms.numa_stat;
+        let kind = cx.shared.mechanisms().numa_stat;
         if kind.has_differentials() {
             let (stats, idx) = (&cx.shared.stats, zone.idx);
             if !stats.is_counting() {
@@ -167,7 +167,7 @@ impl<M: Machine> Pcps<'_, M> {
         let ServedFrom { zone, preferred } = from;
         zone.events.add(ZoneEvent::Allocs, 1);
         zone.events.add(ZoneEvent::AllocFrames, order.frames());
-        let (kind, stats) = (shared.mechanisms.numa_stat, &shared.stats);
+        let (kind, stats) = (shared.mechanisms().numa_stat, &shared.stats);
         // Items that are derived elsewhere are counted here: these allocations belong to no CPU.
         let is_counted = |item: &NumaItem| match kind {
             NumaStat::Off => false,
@@ -202,7 +202,7 @@ impl<M: Machine> Pcps<'_, M> {
     /// Returns a zone's NUMA counters since boot, including times when they were switched off.
     pub(crate) fn numa_ever(&self, shared: &Shared<'_, M>, zone: &Zone<M>) -> Numa {
         let event = |event| self.event_racy(shared, zone, event);
-        match shared.mechanisms.numa_stat {
+        match shared.mechanisms().numa_stat {
             NumaStat::Off => Numa::default(),
             NumaStat::Events => NumaItem::ALL.map(|item| event(ZoneEvent::of(item))),
             NumaStat::Derived => {
@@ -228,7 +228,7 @@ impl<M: Machine> Pcps<'_, M> {
         if !shared.stats.is_counting() {
             return Numa::default();
         }
-        let mechanisms = &shared.mechanisms;
+        let mechanisms = shared.mechanisms();
         let told_only = mechanisms.numa_read == NumaRead::ZoneOnly && mechanisms.numa_stat.has_differentials();
         let ever = if told_only { None } else { Some(self.numa_ever(shared, zone)) };
         NumaItem::ALL.map(|item| {
@@ -246,7 +246,7 @@ pub(crate) fn numa_told<M: Machine>(shared: &Shared<'_, M>) -> Option<Numa> {
     let stats = &shared.stats;
     let sum = |item| Some(since(stats.numa(item)?.load(Ordering::Relaxed), stats.numa_since(item)?));
     let sums = || if stats.is_counting() { NumaItem::ALL.map(|item| sum(item).unwrap_or(0)) } else { Numa::default() };
-    shared.mechanisms.numa_stat.has_differentials().then(sums)
+    shared.mechanisms().numa_stat.has_differentials().then(sums)
 }
 
 /// Returns what was counted since the counters were switched on.

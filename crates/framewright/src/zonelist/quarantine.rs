@@ -25,8 +25,8 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Fills the memory of a block that is being freed.
     pub(crate) fn fill_freed(&self, frame: Frame, order: Order) {
-        let Shared { machine, frames, mechanisms, .. } = &self.shared;
-        match mechanisms.hardened {
+        let Shared { machine, frames, .. } = &self.shared;
+        match self.shared.mechanisms().hardened {
             Hardened::Zero => machine.zero(frames.pfn(frame), order),
             _ => machine.poison(frames.pfn(frame), order),
         }
@@ -36,8 +36,8 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// A block that was written to is quarantined. The caller must own the block.
     pub(crate) fn is_intact(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
-        let Shared { machine, frames, mechanisms, .. } = &self.shared;
-        let is_intact = !mechanisms.is_hardened() || machine.is_poisoned(frames.pfn(frame), order);
+        let Shared { machine, frames, .. } = &self.shared;
+        let is_intact = !self.shared.mechanisms().is_hardened() || machine.is_poisoned(frames.pfn(frame), order);
         if !is_intact {
             self.quarantine(cx, frame, order);
         }

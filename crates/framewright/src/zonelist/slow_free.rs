@@ -21,7 +21,7 @@ impl<'a, M: Machine> World<'a, M> {
         let frames = &self.shared.frames;
         let pageblock = frames.pageblock(frame);
         let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
-        let is_hardened = self.shared.mechanisms.is_hardened();
+        let is_hardened = self.shared.mechanisms().is_hardened();
         if is_hardened && !self.claim_freed(frame, order) {
             return false;
         }

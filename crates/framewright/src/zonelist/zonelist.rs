@@ -58,12 +58,10 @@ impl<'a, M: Machine> World<'a, M> {
             Some(preferred) => {
                 // A listed block is served even if the zone has none of that order, as long as the zone has free
                 // memory.
-                let usable = self.shared.mechanisms.marks_bind_cached()
+                let usable = self.shared.mechanisms().marks_bind_cached()
                     && preferred.may_take_racy(&self.shared, Order(0), plan.highest, alloc_flags);
-                if usable
-                    && let Ok(frame) =
-                        self.alloc_cached_of(cx, ServedFrom { zone: preferred, preferred }, plan, alloc_flags)
-                {
+                let from = ServedFrom { zone: preferred, preferred };
+                if usable && let Some(frame) = self.alloc_cached_of(cx, from, &mut None, plan, alloc_flags) {
                     return Ok(frame);
                 }
                 self.walk(cx, preferred, None, plan, alloc_flags)
@@ -78,23 +76,26 @@ impl<'a, M: Machine> World<'a, M> {
     /// Such a block has left the zone's free memory already. A request that keeps a reserve is served from the zone
     /// instead.
     ///
-    /// # Errors
-    /// The lists, still held, if they and the depot have no block; `None` if they were not entered.
+    /// `lists` is empty before. If the lists and the depot have no block, it is the lists, still held.
+    // The lists stay in the caller's place: the guard is large, and moving it takes more code than what it guards.
     fn alloc_cached_of<'g>(
         &'g self,
         cx: CallCx<'g, 'a, M>,
         from: ServedFrom<'g, M>,
+        lists: &mut Option<PcpGuard<'g, 'a, M>>,
         plan: &Plan,
         alloc_flags: AllocFlags,
-    ) -> Result<Frame, Option<PcpGuard<'g, 'a, M>>> {
-        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order).ok_or(None)?;
-        if keeps_reserve(plan, alloc_flags) {
-            return Err(None);
+    ) -> Option<Frame> {
+        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order)?;
+        if M::FEATURES.mobility && keeps_reserve(plan, alloc_flags) {
+            return None;
         }
-        let pcp = self.pcps.enter(cx, from.zone).ok_or(None)?;
-        let Some(frame) = pcp.alloc_cached(ring) else { return Err(Some(pcp)) };
+        *lists = self.pcps.enter(cx, from.zone);
+        let pcp = lists.as_ref()?;
+        let frame = pcp.alloc_cached(ring)?;
         self.hand_out(cx, frame, from, plan, pcp.counted());
-        Ok(frame)
+        *lists = None;
+        Some(frame)
     }
 
     /// Tries zone after zone.
@@ -113,23 +114,24 @@ impl<'a, M: Machine> World<'a, M> {
         let mut alloc_flags =
             AllocFlags { nofragment: alloc_flags.nofragment && self.may_avoid_mixing(preferred), ..alloc_flags };
         // Not enforced: given up when the walk would leave the node, or found nothing.
-        let enforced = self.shared.mechanisms.mixes_last();
+        let enforced = self.shared.mechanisms().mixes_last();
         let mut zone = zones.next();
         let mut why = Why::Watermark;
-        let cached_first = !self.shared.mechanisms.marks_bind_cached();
+        let cached_first = !self.shared.mechanisms().marks_bind_cached();
         loop {
             self.shared.machine.step(Step::ZoneTry);
             let here = zone.filter(|zone| !alloc_flags.nofragment || enforced || zone.node() == preferred.node());
-            let mut lists = searched.take();
-            if let Some(zone) = here.filter(|_| cached_first && lists.is_none()) {
-                match self.alloc_cached_of(cx, ServedFrom { zone, preferred }, plan, alloc_flags) {
-                    Ok(frame) => return Ok(frame),
-                    Err(held) => lists = held,
-                }
+            if let Some(zone) = here.filter(|_| cached_first && searched.is_none())
+                && let Some(frame) =
+                    self.alloc_cached_of(cx, ServedFrom { zone, preferred }, &mut searched, plan, alloc_flags)
+            {
+                return Ok(frame);
             }
             match here {
                 Some(zone) if self.may_serve(zone, plan, alloc_flags) => {
-                    let taken = self.alloc_from_zone(cx, ServedFrom { zone, preferred }, lists, plan, alloc_flags);
+                    let taken =
+                        self.alloc_from_zone(cx, ServedFrom { zone, preferred }, &mut searched, plan, alloc_flags);
+                    drop(searched.take());
                     self.wake_boosted(zone);
                     if let Some(frame) = taken {
                         return Ok(frame);
@@ -146,6 +148,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 None => return Err(why),
             }
+            searched = None;
             zone = zones.next();
         }
     }
@@ -156,7 +159,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// worth it.
     pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
         let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
-        match self.shared.mechanisms.nofragment {
+        match self.shared.mechanisms().nofragment {
             Nofragment::Off => false,
             Nofragment::FirstPass => {
                 preferred.kind() == ZoneKind::Normal && (self.nodes == 1 || lower.is_some_and(Zone::is_populated))
@@ -172,29 +175,33 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes a block from one zone.
     ///
-    /// Uses the per-CPU list if there is one, else the zone lock. `searched`: as in [`World::walk`], of this zone.
+    /// Uses the per-CPU list if there is one, else the zone lock. `lists`: those of this zone, if they were searched.
     fn alloc_from_zone<'g>(
         &'g self,
         cx: CallCx<'g, 'a, M>,
         from: ServedFrom<'g, M>,
-        searched: Option<PcpGuard<'g, 'a, M>>,
+        lists: &mut Option<PcpGuard<'g, 'a, M>>,
         plan: &Plan,
         alloc_flags: AllocFlags,
     ) -> Option<Frame> {
         let zone = from.zone;
         let want = self.want(plan, alloc_flags);
-        let reserve = keeps_reserve(plan, alloc_flags);
+        let reserve = M::FEATURES.mobility && keeps_reserve(plan, alloc_flags);
         if reserve && let Some(frame) = self.alloc_highatomic(cx, from, plan) {
             return Some(frame);
         }
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order);
+        let is_searched = lists.is_some();
+        if ring.is_some() && !is_searched {
+            *lists = self.pcps.enter(cx, zone);
+        }
         if let Some(ring) = ring
-            && let (is_searched, Some(pcp)) = (searched.is_some(), searched.or_else(|| self.pcps.enter(cx, zone)))
+            && let Some(pcp) = lists
         {
             let frame = if is_searched { pcp.alloc_refilled(ring, &want) } else { pcp.alloc(ring, &want) };
             if let Some(frame) = frame {
                 self.hand_out(cx, frame, from, plan, pcp.counted());
-                drop(pcp);
+                *lists = None;
                 if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
                     zone.lock(cx).begin_highatomic(frame, plan.order);
                 }
@@ -203,6 +210,7 @@ impl<'a, M: Machine> World<'a, M> {
             if !alloc_flags.highatomic && pcp.has_room(ring) {
                 return None;
             }
+            *lists = None;
         }
         let guard = zone.lock(cx);
         if let Some(frame) = guard.alloc(&want, &mut Mode::Normal, false) {
@@ -218,7 +226,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes a block from a zone's high-atomic reserve.
     fn alloc_highatomic(&self, cx: CallCx<'_, 'a, M>, from: ServedFrom<'_, M>, plan: &Plan) -> Option<Frame> {
         let zone = from.zone;
-        if zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+        if !M::FEATURES.mobility || zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let guard = zone.lock(cx);

@@ -2,6 +2,7 @@
 
 mod atlas;
 mod bulk;
+mod compiled;
 mod copied;
 mod copies;
 mod embed;

@@ -1,0 +1,94 @@
+//! The words of the machines: plain atomics.
+
+use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+
+use framewright::machine::{Busy, Ordering, Patience, Word};
+
+/// The ordering for a load.
+///
+/// The standard atomics panic on an ordering that a load cannot have; the core's words ignore it.
+const fn for_load(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
+        Ordering::Acquire | Ordering::AcqRel => atomic::Ordering::Acquire,
+    }
+}
+
+/// The ordering for a store.
+const fn for_store(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Acquire => atomic::Ordering::Relaxed,
+        Ordering::Release | Ordering::AcqRel => atomic::Ordering::Release,
+    }
+}
+
+/// The ordering for a read-modify-write.
+const fn for_both(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed => atomic::Ordering::Relaxed,
+        Ordering::Acquire => atomic::Ordering::Acquire,
+        Ordering::Release => atomic::Ordering::Release,
+        Ordering::AcqRel => atomic::Ordering::AcqRel,
+    }
+}
+
+macro_rules! words {
+    ($( $name:ident($atomic:ident) of $integer:ident; )*) => { $(
+        #[doc = concat!("A shared `", stringify!($integer), "`.")]
+        #[repr(transparent)]
+        pub struct $name($atomic);
+
+        impl Word<$integer> for $name {
+            fn new(value: $integer) -> Self {
+                $name($atomic::new(value))
+            }
+
+            fn load(&self, order: Ordering) -> $integer {
+                self.0.load(for_load(order))
+            }
+
+            fn store(&self, value: $integer, order: Ordering) {
+                self.0.store(value, for_store(order));
+            }
+
+            fn swap(&self, value: $integer, order: Ordering) -> $integer {
+                self.0.swap(value, for_both(order))
+            }
+
+            fn cas(&self, current: $integer, new: $integer, order: Ordering) -> Result<$integer, $integer> {
+                self.0.compare_exchange(current, new, for_both(order), for_load(order))
+            }
+
+            fn add(&self, value: $integer, order: Ordering) -> $integer {
+                self.0.fetch_add(value, for_both(order))
+            }
+
+            fn wait_while(
+                &self,
+                patience: Patience,
+                mut waiting: impl FnMut($integer) -> bool,
+            ) -> Result<$integer, Busy> {
+                let mut tries = 0;
+                loop {
+                    let value = self.0.load(atomic::Ordering::Acquire);
+                    if !waiting(value) {
+                        return Ok(value);
+                    }
+                    if patience == Patience::Tries(tries) {
+                        return Err(Busy);
+                    }
+                    tries = tries.wrapping_add(1);
+                    core::hint::spin_loop();
+                }
+            }
+        }
+    )* };
+}
+
+words! {
+    U8(AtomicU8) of u8;
+    U16(AtomicU16) of u16;
+    U32(AtomicU32) of u32;
+    U64(AtomicU64) of u64;
+    Usize(AtomicUsize) of usize;
+}
