@@ -1,8 +1,17 @@
 //! The CPU that the running thread leases, in an interrupt and out of one.
 //!
-//! A pin reads it at each call, so it is a constant-initialised thread-local without destructor
-//! ([`crate::cpus::lease`]). An interrupt of the thread has another CPU: the value is exchanged for that one while the
-//! interrupt lasts ([`crate::interrupts`]).
+//! Each call reads it, so it is a constant-initialised thread-local without destructor ([`crate::cpus::lease`]). An
+//! interrupt of the thread has another CPU: the value is exchanged for that one while the interrupt lasts
+//! ([`crate::interrupts`]).
+//!
+//! On x86-64 Linux it is defined in assembly, because a library cannot choose the model of its thread-locals otherwise.
+//! The default model is for libraries that are loaded at run time. It compiles to a function call, for which the fast
+//! path would save registers. *Initial-exec* is an addition to the thread pointer. It needs room in the memory that
+//! each thread has for thread-locals from its start: 40 bytes, also where a program loads this code later.
+#![allow(
+    unsafe_code,
+    reason = "a thread-local of a chosen model is a symbol of assembly; each block says why it is sound"
+)]
 
 use std::cell::Cell;
 use std::ptr;
@@ -39,7 +48,8 @@ struct Current {
 }
 
 impl Current {
-    const NOTHING: Current = Current::at(0, Place::NOWHERE);
+    /// No machine: numbers of machines and values are never 0.
+    const NOTHING: Current = Current::at(0, Place { cpu: CpuId(0), node: NodeId(0) });
 
     const fn at(machine: u64, place: Place) -> Current {
         Current { machine, place, values: 0, value: ptr::null() }
@@ -47,16 +57,71 @@ impl Current {
 }
 
 thread_local! {
-    /// The machine that the thread used last.
-    static CURRENT: Cell<Current> = const { Cell::new(Current::NOTHING) };
-    /// Value of `CURRENT` at the beginning of an interrupt of the thread.
+    /// Value of the thread's `Current` at the beginning of an interrupt of the thread.
     static APART: Cell<Current> = const { Cell::new(Current::NOTHING) };
 }
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
+mod thread {
+    use std::arch::{asm, global_asm};
+    use std::cell::Cell;
+
+    use super::Current;
+
+    const _: () = assert!(size_of::<Current>() <= 40 && align_of::<Current>() <= 8);
+
+    // Zeros are `Current::NOTHING`.
+    global_asm!(
+        ".pushsection .tbss.framewright_rt_current, \"awT\", @nobits",
+        ".globl framewright_rt_current",
+        ".hidden framewright_rt_current",
+        ".type framewright_rt_current, @object",
+        ".size framewright_rt_current, 40",
+        ".p2align 3",
+        "framewright_rt_current:",
+        ".zero 40",
+        ".popsection",
+    );
+
+    /// The machine that the thread used last.
+    #[inline(always)]
+    pub(super) fn current<T>(operation: impl FnOnce(&Cell<Current>) -> T) -> T {
+        let current: *const Cell<Current>;
+        // SAFETY: reads a word that holds its own address and one that the loader has written, both by the ABI. Their
+        // sum is the address of the symbol's copy for this thread.
+        unsafe {
+            asm!("mov {current}, fs:0", "add {current}, qword ptr [rip + framewright_rt_current@GOTTPOFF]",
+                current = out(reg) current, options(pure, nomem, nostack));
+        }
+        // SAFETY: the copy lives as long as the thread, is large enough, and zeros are a value. Only this thread uses
+        // it, and no reference leaves the operation.
+        operation(unsafe { &*current })
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
+mod thread {
+    use std::cell::Cell;
+
+    use super::Current;
+
+    thread_local! {
+        static CURRENT: Cell<Current> = const { Cell::new(Current::NOTHING) };
+    }
+
+    /// The machine that the thread used last.
+    #[inline(always)]
+    pub(super) fn current<T>(operation: impl FnOnce(&Cell<Current>) -> T) -> T {
+        CURRENT.with(operation)
+    }
+}
+
+use thread::current;
 
 /// The thread's CPU, if `machine` is the one it used last and it has a lease there.
 #[inline]
 pub(crate) fn of(machine: u64) -> Option<Place> {
-    let last = CURRENT.get();
+    let last = current(Cell::get);
     (last.machine == machine).then_some(last.place)
 }
 
@@ -65,41 +130,41 @@ pub(crate) fn of(machine: u64) -> Option<Place> {
 /// The thread has that CPU to itself.
 #[inline(always)]
 pub(crate) fn value_of(values: u64) -> Option<*const ()> {
-    let last = CURRENT.get();
+    let last = current(Cell::get);
     (last.values == values).then_some(last.value)
 }
 
 /// Notes the value of the thread's CPU of a machine, if that is the machine it used last.
 pub(crate) fn note_value(machine: u64, values: u64, value: *const ()) {
-    let last = CURRENT.get();
+    let last = current(Cell::get);
     if last.machine == machine {
-        CURRENT.set(Current { values, value, ..last });
+        current(|current| current.set(Current { values, value, ..last }));
     }
 }
 
 /// A number that no other living thread has; never 0.
 pub(crate) fn mark() -> usize {
-    CURRENT.with(|current| ptr::from_ref(current).addr())
+    current(|current| ptr::from_ref(current).addr())
 }
 
 /// Notes the thread's CPU of a machine, and that of its interrupts.
 ///
 /// Context: interrupts held off.
 pub(crate) fn set(machine: u64, place: Place, apart: Option<Place>) {
-    CURRENT.set(Current::at(machine, place));
+    current(|current| current.set(Current::at(machine, place)));
     APART.set(apart.map_or(Current::NOTHING, |apart| Current::at(machine, apart)));
 }
 
 /// Notes the CPU of the interrupt that the thread is in.
 pub(crate) fn set_apart(machine: u64, apart: Place) {
-    CURRENT.set(Current::at(machine, apart));
+    current(|current| current.set(Current::at(machine, apart)));
 }
 
 /// Forgets the thread's CPU, so that its next pin looks for one.
 ///
 /// Context: interrupts held off.
 pub(crate) fn forget() {
-    CURRENT.set(Current::NOTHING);
+    current(|current| current.set(Current::NOTHING));
     APART.set(Current::NOTHING);
 }
 
@@ -108,12 +173,12 @@ pub(crate) struct Outside(Current);
 
 /// The thread is in an interrupt from now on. Returns where it was, for [`end_interrupt`].
 pub(crate) fn begin_interrupt() -> Outside {
-    Outside(CURRENT.replace(APART.get()))
+    Outside(current(|current| current.replace(APART.get())))
 }
 
 /// Restores the CPU of the code that was interrupted, and remembers that of its interrupts.
 pub(crate) fn end_interrupt(outside: Outside) {
-    let inside = CURRENT.replace(outside.0);
+    let inside = current(|current| current.replace(outside.0));
     if inside.machine == outside.0.machine && inside.place == APART.get().place {
         APART.set(inside);
     }

@@ -45,6 +45,10 @@ impl<T, M, V: PerCpu<T, M>> PerCpu<T, Counting<M>> for CountingValues<V> {
         self.0.with(operation)
     }
 
+    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.0.with_taken(operation)
+    }
+
     fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         self.0.with_any(operation)
     }

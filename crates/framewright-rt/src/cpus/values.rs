@@ -104,10 +104,15 @@ impl<T> PerCpu<T, Native> for CpuValues<T> {
     }
 
     #[inline(always)]
+    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.with_slot(self.rseq?.enter(&self.cpus)?, operation)
+    }
+
+    #[inline(always)]
     fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         match self.rseq.and_then(|rseq| rseq.enter(&self.cpus)) {
             Some(entered) => self.with_slot(entered, operation),
-            None if self.rseq.is_none() && current::value_of(self.id).is_some() => self.with(operation),
+            None if current::value_of(self.id).is_some() => self.with(operation),
             None => self.with_other(operation),
         }
     }

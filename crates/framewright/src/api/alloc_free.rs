@@ -90,10 +90,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Tries the fast path of whatever CPU the caller may have, before the request goes on to the next stage.
+    /// Takes the CPU for the fast path, where the machine asks for that, before the request goes on.
     #[inline(never)]
     fn alloc_missed(&self, request: &Request, route: Option<Route>) -> Result<Pfn, AllocError> {
-        match route.and_then(|route| self.fast.with_any(|fast| fast.alloc(self.machine(), route))) {
+        match route.and_then(|route| self.fast.with_taken(|fast| fast.alloc(self.machine(), route))) {
             Some(pfn) => {
                 self.announce(pfn, request);
                 Ok(pfn)
@@ -193,10 +193,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         own.is_some_and(|own| world.free_fast(pin.cpu(), own, pfn, order))
     }
 
-    /// Tries the fast path of whatever CPU the caller may have, before the free goes on to the next stage.
+    /// Takes the CPU for the fast path, where the machine asks for that, before the free goes on.
     #[inline(never)]
     fn free_missed(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.fast.with_any(|fast| fast.free_at(self.machine(), pfn, order)) {
+        match self.fast.with_taken(|fast| fast.free_at(self.machine(), pfn, order)) {
             Some(()) => Ok(()),
             None => self.free_cached_or_slow(pfn, order),
         }

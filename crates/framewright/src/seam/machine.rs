@@ -110,6 +110,14 @@ pub trait PerCpu<T, M: ?Sized>: Sized {
     /// holder of the CPU alone, and an interrupt's CPU has a value of its own.
     fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R>;
 
+    /// Like [`PerCpu::with`], for a machine that must take the CPU first, where nobody else has it.
+    ///
+    /// Called where [`PerCpu::with`] returned `None`. A machine whose callers have their CPU anyway returns `None`.
+    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        let _ = operation;
+        None
+    }
+
     /// Like [`PerCpu::with`], however long it takes to find the CPU; `None` as well where there is none.
     fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         self.with(operation)
