@@ -4,16 +4,17 @@
 //! different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The request
 //! is a constant, as it is in a program that embeds it, so the compiler may specialise the call for it, but not inline
 //! it: [`crate::contender`].
+#![allow(unsafe_code, reason = "a block that was released gets its owner back by an unsafe call")]
 
 use framewright::mechanisms::Hardened;
 use framewright::request::GFP_KERNEL;
 use framewright::units::{NodeId, Order, Pfn};
 use framewright::{Allocator, Config, Layout, Local, Mechanisms, Region, Request};
-use framewright_rt::{Native, Storage};
+use framewright_rt::{Arena, Native, Pages, Storage};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Handle, Setup, Work};
+use crate::contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
 use crate::entry::{Entry, Role};
 
 /// The ways to run and to call it.
@@ -28,6 +29,12 @@ pub(crate) const ENTRIES: &[Entry] = &[
         name: "framewright-plain",
         about: "this allocator, plain calls, each thread with a CPU of its own",
         make: |setup| Ok(Box::new(Plain(boot(setup, leased(setup))?)) as Box<dyn Cells>),
+        ..OWN
+    },
+    Entry {
+        name: "framewright-arena",
+        about: "this allocator over memory, blocks that free themselves, each thread with a CPU of its own",
+        make: |setup| Ok(Box::new(ByArena(arena(setup)?)) as Box<dyn Cells>),
         ..OWN
     },
     Entry {
@@ -105,6 +112,36 @@ impl Handle for PlainHandle<'_, '_> {
 impl Contender for Plain {
     fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
         self.0.with_dependent(|_, allocator| work.run(&mut PlainHandle(allocator)))
+    }
+}
+
+/// `Arena::alloc`, and the drop of the block.
+struct ByArena(Arena);
+
+fn arena(setup: &Setup) -> Result<Arena, String> {
+    let builder = Arena::builder().size((setup.frames * FRAME_BYTES) as u64).mechanisms(setup.mechanisms);
+    builder.cpus(setup.cpus.max(setup.threads) + 2).build().map_err(|error| error.to_string())
+}
+
+struct ArenaHandle<'h>(&'h Arena);
+
+impl Handle for ArenaHandle<'_> {
+    #[inline(never)]
+    fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
+        self.0.alloc(const { &Request::new(GFP_KERNEL, ORDER) }).ok().map(|pages| pages.into_raw().0.0)
+    }
+
+    #[inline(never)]
+    fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
+        // SAFETY: a workload frees each block once, and `alloc` released it. The arena refuses what is not allocated.
+        drop(unsafe { Pages::from_raw_unchecked(self.0, Pfn(block), Order(ORDER)) });
+        true
+    }
+}
+
+impl Contender for ByArena {
+    fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
+        work.run(&mut ArenaHandle(&self.0))
     }
 }
 

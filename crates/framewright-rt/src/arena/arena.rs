@@ -226,7 +226,7 @@ impl Arena {
     }
 
     /// Frees a block that has no owner any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
         self.inner.free(pfn, order);
     }

@@ -41,7 +41,7 @@ impl Inner {
     }
 
     /// Frees a block that has no owner any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
         self.settle_free(self.allocator().free(pfn, order), pfn, order);
     }
@@ -50,7 +50,7 @@ impl Inner {
     ///
     /// A free that found no CPU, as in a signal handler, is done without one: the block is not at fault, and must not
     /// be lost.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_free(&self, freed: Result<(), FreeError>, pfn: Pfn, order: Order) {
         if let Err(error) = freed {
             self.free_without_cpu(error, pfn, order);

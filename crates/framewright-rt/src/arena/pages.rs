@@ -61,7 +61,7 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`].
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
         // SAFETY: just allocated with this order.
@@ -118,7 +118,7 @@ impl Arena {
 impl<H: Handle> Block<H> {
     /// # Safety
     /// The block is allocated from this arena with this order, and has no other owner.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn new(arena: H, pfn: Pfn, order: Order) -> Self {
         Block { arena, pfn, order }
     }
@@ -136,7 +136,20 @@ impl<H: Handle> Block<H> {
         Ok(unsafe { Block::new(arena, pfn, order) })
     }
 
+    /// Like [`Block::from_raw`], without a look at what is allocated there.
+    ///
+    /// If the promise is broken, the free at the drop is refused and counted, or hits the block of another owner.
+    ///
+    /// # Safety
+    /// The caller owns a block of this order that begins there, and makes no other owner of it.
+    #[inline]
+    pub unsafe fn from_raw_unchecked(arena: H, pfn: Pfn, order: Order) -> Self {
+        // SAFETY: the block is allocated, and its owner is the caller, by the caller's promise.
+        unsafe { Block::new(arena, pfn, order) }
+    }
+
     /// Releases the block without freeing it: the caller owns its number and order now.
+    #[inline]
     pub fn into_raw(self) -> (Pfn, Order) {
         let mut block = ManuallyDrop::new(self);
         // SAFETY: the handle is dropped once, here: the block's own drop does not run.
@@ -204,7 +217,7 @@ impl<H: Handle> Block<H> {
 }
 
 impl<H: Handle> Drop for Block<H> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.arena.free(self.pfn, self.order);
     }
