@@ -264,6 +264,16 @@ call! {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }
 
+    fn varying(pages: &'static Pages, request: Request) -> Result<Pfn, AllocError> {
+        pages.alloc_varying(&request)
+    }
+
+    fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 3])> {
+        let handle = pages.cpu_handle(cpu)?;
+        let served = [handle.alloc(&request).is_ok(), handle.alloc_varying(&request).is_ok()];
+        Some((handle.cpu(), [served[0], served[1], handle.free(pfn, order).is_ok()]))
+    }
+
     fn depot(pages: &'static Pages, zone: ZoneIdx) -> (u64, u64) {
         (pages.depot_frames(zone), pages.drain_depot(zone))
     }

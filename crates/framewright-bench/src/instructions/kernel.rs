@@ -1,9 +1,9 @@
 //! A machine as a kernel's on x86-64 is: what a call of the allocator costs there, without a kernel.
 //!
-//! A pin turns preemption off and reads the CPU number, each by one instruction (`gs_area.rs`); its end turns preemption
-//! on and asks whether a reschedule is due. Words are core's atomics. Interrupts have a CPU of their own: the code that
-//! enters an interrupt writes that CPU's number to the area, so a pin needs no test. The light fence is one for the
-//! compiler. A kernel sends an interrupt to the other CPUs for the heavy one; here there is no other CPU.
+//! A pin turns preemption off and reads the CPU number, each by one instruction (`gs_area.rs`). Its end turns
+//! preemption on and asks whether a reschedule is due. Words are core's atomics. Interrupts have a CPU of their own:
+//! the code that enters an interrupt writes that CPU's number to the area, so a pin needs no test. The light fence is
+//! one for the compiler. A kernel sends an interrupt to the other CPUs for the heavy one; here there is no other CPU.
 //!
 //! This file and the calls that are counted (`counted.rs`) use core alone, as code in a kernel does.
 //!

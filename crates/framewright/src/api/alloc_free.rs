@@ -184,9 +184,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = &self.world;
         world.shared.machine.step(Step::Lookup);
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
-            let free =
-                |fast: &FastPath<'a, M>| fast.free(&world.shared.machine, pfn.0.wrapping_sub(fast.base()), order);
-            return self.fast.with(free).is_some();
+            return self.fast.with(|fast| fast.free_at(&world.shared.machine, pfn, order)).is_some();
         }
         let pin = world.shared.machine.pin_now();
         let own = world.shared.cpus.get(pin.cpu().index());

@@ -1,10 +1,10 @@
 //! Many blocks in one call.
 //!
-//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it takes a part of a ring as a
-//! whole, and goes on with the magazines that follow (`fast_bulk.rs`). With the fast path off, it enters the list once
-//! and is served as a single request would be. What remains is served one by one. A bulk free finds its CPU once, and
-//! looks up a list only when a block's pageblock has another zone or type than the last one's: blocks may be mixed at
-//! will.
+//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it takes a part of a ring as
+//! a whole, and goes on with the magazines that follow (`fast_bulk.rs`). With the fast path off, it enters the list
+//! once and is served as a single request would be. What remains is served one by one. A bulk free finds its CPU once,
+//! and looks up a list only when a block's pageblock has another zone or type than the last one's: blocks may be mixed
+//! at will.
 //!
 //! There are three forms, because callers keep blocks in three ways:
 //!
@@ -24,7 +24,7 @@ use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::{FastPath, Route, Seen};
-use crate::pcp::ring::RingId;
+use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, PerCpu, Step};
 use crate::shared::CallCx;

@@ -93,7 +93,7 @@ impl<M: Machine> Ring<M> {
                 entries = below;
             }
         }
-        self.count_all_taken(done as u64);
+        self.count_taken(done as u64);
         done
     }
 }

@@ -9,9 +9,9 @@
 //! A [`Route`] is what the fast path has to know of a request. Where the request is a constant, the compiler computes
 //! it.
 //!
-//! A [`FastPath`] is what it has to know of a CPU, looked up once and kept. Who keeps it depends on the caller: the
-//! machine, one for each CPU ([`crate::machine::PerCpu`]), for plain calls; a `Local` and a `CpuHandle` have their own. Where
-//! a machine keeps none, plain calls look everything up by the CPU's number ([`World::alloc_fast`]).
+//! A [`FastPath`] is what it has to know of a CPU, looked up once. For plain calls the machine keeps one for each CPU
+//! ([`crate::machine::PerCpu`]). A `Local` and a `CpuHandle` have their own. Where a machine keeps none, plain calls
+//! look everything up by the CPU's number ([`World::alloc_fast`]).
 //!
 //! A free must find the ring that a block's pageblock belongs to. Computed from the pageblock's word, the ring's
 //! address would come at the end of a chain of loads, and the next allocation, which reads that ring, would wait for
@@ -31,7 +31,8 @@ use crate::frame::map::Run;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::pcp_guard::{PcpGuard, Pcps};
-use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, Slots};
+use crate::pcp::ring::{Ring, Slots};
+use crate::pcp::ring_id::{RingId, SMALL_ORDERS};
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
@@ -130,7 +131,7 @@ where
         (word.load(Ordering::Relaxed) == change.listed.0).then_some((distance, word))
     })?;
     word.store(change.allocated.0, Ordering::Relaxed);
-    ring.count_taken();
+    ring.count_taken(1);
     Some(distance)
 }
 

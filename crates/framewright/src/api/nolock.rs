@@ -25,7 +25,7 @@ use crate::api::allocator::Allocator;
 use crate::buddy::fallback::{Mode, Want};
 use crate::frame::frame::Part;
 use crate::frame::head::Head;
-use crate::pcp::ring::RingId;
+use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::{AllocFlags, Mark};
 use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::event::Event;

@@ -27,7 +27,8 @@
 //! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does a drain.
 //! Blocks in the depot count as per-CPU pages.
 
-use crate::pcp::ring::{Ring, RingId, SlotRange};
+use crate::pcp::ring::{Ring, SlotRange};
+use crate::pcp::ring_id::RingId;
 use crate::pcp::shard::{Magazine, Shard, small_rings};
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};

@@ -1,6 +1,6 @@
 //! The sizes of a depot: how many shards and magazines, and how many frames they hold. Formulas, computed at boot.
 
-use crate::pcp::ring::SMALL_RINGS;
+use crate::pcp::ring_id::SMALL_RINGS;
 use crate::policy::pcp_size::PcpSize;
 
 /// Most entries of a magazine.

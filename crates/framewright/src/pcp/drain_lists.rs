@@ -7,7 +7,8 @@ use crate::frame::head::Head;
 use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::free_path::free_path::{collect, free_batch, free_one, unlist};
 use crate::pcp::pcp_guard::PcpGuard;
-use crate::pcp::ring::{RINGS, Ring, RingId};
+use crate::pcp::ring::Ring;
+use crate::pcp::ring_id::{RINGS, RingId};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::{Frame, Order};
 

@@ -14,7 +14,7 @@ use crate::frame::head::Head;
 use crate::free_path::free_batch::Block;
 use crate::free_path::free_path::free_one;
 use crate::pcp::pcp_guard::PcpGuard;
-use crate::pcp::ring::RingId;
+use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::Mark;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::stat::vmstat::ZoneEvent;
@@ -44,7 +44,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             let frame = ring.pop(self.pcps.slots)?;
             self.settle(id, ring, u32::MAX);
             if self.cx.shared.frames.head(frame) == Head::pcp(id.order) {
-                ring.count_taken();
+                ring.count_taken(1);
                 if self.pcp.autotune.is_on() && self.pcp.autotune.note_taken() {
                     self.age();
                 }

@@ -14,3 +14,4 @@ pub(crate) mod depot;
 pub(crate) mod shard;
 pub(crate) mod depot_size;
 pub(crate) mod ring;
+pub(crate) mod ring_id;

@@ -2,7 +2,8 @@
 
 use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Claim, Pcp, Turn};
-use crate::pcp::ring::{Ring, RingId};
+use crate::pcp::ring::Ring;
+use crate::pcp::ring_id::RingId;
 use crate::seam::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Shared};
 use crate::types::units::{CpuId, Frame, Order};

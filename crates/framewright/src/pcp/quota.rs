@@ -5,7 +5,8 @@
 //! magazine goes to the depot, then the blocks of other rings and those that wait go to the zone.
 
 use crate::pcp::pcp_guard::PcpGuard;
-use crate::pcp::ring::{Ring, RingId};
+use crate::pcp::ring::Ring;
+use crate::pcp::ring_id::RingId;
 use crate::seam::machine::{Machine, Ordering, Word};
 
 impl<M: Machine> PcpGuard<'_, '_, M> {

@@ -5,7 +5,8 @@
 use core::fmt;
 
 use crate::pcp::depot_size::MAGAZINE;
-use crate::pcp::ring::{RingId, SMALL_RINGS, SlotRange};
+use crate::pcp::ring::SlotRange;
+use crate::pcp::ring_id::{RingId, SMALL_RINGS};
 use crate::seam::field::record;
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Word};
 use crate::sync::ticket_lock::TicketLock;

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use crate::frame::head::Head;
 use crate::free_path::free_batch::Block;
 use crate::free_path::free_path::free_one;
-use crate::pcp::ring::RingId;
+use crate::pcp::ring_id::RingId;
 use crate::seam::machine::Machine;
 use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;

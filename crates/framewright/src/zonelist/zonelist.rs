@@ -9,7 +9,7 @@
 
 use crate::buddy::fallback::Mode;
 use crate::pcp::pcp_guard::PcpGuard;
-use crate::pcp::ring::RingId;
+use crate::pcp::ring_id::RingId;
 use crate::policy::mechanisms::Nofragment;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
