@@ -19,6 +19,12 @@ pub const MODELS: &[Model] = &[
     // As before, with an entry below the last.
     model("front_alloc_two", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).bound(2),
     model("front_alloc_two_struck", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).struck().bound(2),
+    // One call pops both entries, while another CPU wants them.
+    model("front_alloc_bulk", listed_two, cpus!(0 alloc_bulk, 1 drain_and_alloc)).bound(2),
+    model("front_alloc_bulk_struck", listed_two, cpus!(0 alloc_bulk, 1 drain_and_alloc)).struck().bound(2),
+    // One call pushes two entries at once.
+    model("front_free_bulk", held_two, cpus!(0 free_bulk, 1 drain_and_alloc_two)).bound(2),
+    model("front_free_bulk_struck", held_two, cpus!(0 free_bulk, 1 drain_and_alloc_two)).struck().bound(2),
     // The slot of the last entry is used again.
     model("front_again", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).bound(2),
     model("front_again_struck", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).struck().bound(2),
@@ -55,6 +61,14 @@ fn alloc(stage: &Stage) {
 fn alloc_two(stage: &Stage) {
     stage.alloc_into(0, 0);
     stage.alloc_into(1, 0);
+}
+
+fn alloc_bulk(stage: &Stage) {
+    stage.alloc_bulk_into(&[0, 1]);
+}
+
+fn free_bulk(stage: &Stage) {
+    stage.free_bulk_from(&[0, 1]);
 }
 
 /// Drains CPU 0 and takes the page that it gave back, because the zone has no other.
@@ -95,6 +109,11 @@ fn listed_and_held() -> Stage {
 /// Both pages are on CPU 0's list.
 fn listed_two() -> Stage {
     frames(2).then(alloc_two).then(does!([free_from(0), free_from(1)]))
+}
+
+/// Both pages are allocated. CPU 0's list is empty and has room for both.
+fn held_two() -> Stage {
+    listed_two().then(alloc_two)
 }
 
 /// One page is on CPU 0's list, the other in the zone.
