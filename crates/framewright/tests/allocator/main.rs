@@ -2,13 +2,16 @@
 
 mod atlas;
 mod bulk;
+mod bulk_alike;
 mod copied;
 mod copies;
+mod cpu_handle;
 mod embed;
 mod holes;
 mod layout;
 mod range_threads;
 mod remerge;
+mod roles;
 mod seam;
 mod smp_list;
 #[path = "../threads/mod.rs"]
