@@ -362,8 +362,10 @@ fn free_and_find(pages: &Pages, pfn: Pfn) -> Rc<Cell<u32>> {
     entry.clone()
 }
 
+type Take = fn(&Pages, usize) -> Vec<Pfn>;
+
 /// Every way to take blocks off the top of a list; each returns `count` pages.
-const WAYS: [(&str, fn(&Pages, usize) -> Vec<Pfn>); 5] = [
+const WAYS: [(&str, Take); 5] = [
     ("alloc", |pages, count| (0..count).map(|_| pages.alloc(&request(0, 1)).unwrap()).collect()),
     ("alloc_varying", |pages, count| (0..count).map(|_| pages.alloc_varying(&request(0, 1)).unwrap()).collect()),
     ("a `Local`", |pages, count| {
