@@ -279,6 +279,26 @@ impl Stage {
         self.held[slot].set(self.alloc(order).map(|pfn| (pfn, Order(order))));
     }
 
+    /// Allocates pages by one call, as many as there are up to that of the slots, and leaves them in these.
+    pub fn alloc_bulk_into(&self, slots: &[usize]) {
+        let mut pages = vec![Pfn(u64::MAX); slots.len()];
+        let request = Request::page(NOWAIT);
+        let served = self.on(|allocator| allocator.alloc_bulk(&request, &mut pages)).unwrap_or(0);
+        for (&slot, &page) in slots.iter().zip(&pages[..served]) {
+            self.hold(page, 0);
+            self.put_into(slot, page, 0);
+        }
+    }
+
+    /// Frees the pages in some slots by one call.
+    pub fn free_bulk_from(&self, slots: &[usize]) {
+        let pages: Vec<Pfn> =
+            slots.iter().filter_map(|&slot| self.held[slot].replace(None)).map(|(pfn, _)| pfn).collect();
+        pages.iter().for_each(|&page| self.disown(page, 1));
+        let result = self.on(|allocator| allocator.free_bulk(&pages, Order(0)));
+        assert_eq!((result.freed, result.first), (pages.len(), None), "an owner's free is right");
+    }
+
     /// Leaves a block in a slot.
     pub fn put_into(&self, slot: usize, pfn: Pfn, order: u8) {
         self.held[slot].set(Some((pfn, Order(order))));

@@ -82,7 +82,8 @@ fn every_planted_bug_is_found() {
         ("pcp_turned_away", relax("self.claim.load(Ordering::Acquire)")),
         // In the fast path, the owner reads the window before it has moved the top; the claimer reads the top before it
         // has closed the window; the claimer does not close it.
-        ("front_alloc", skip("machine.front_fence()")),
+        ("front_alloc", skip("// Model: front_alloc.\n        machine.front_fence()")),
+        ("front_alloc_bulk", skip("Model: front_alloc_bulk.\n        machine.front_fence()")),
         ("front_alloc", skip("\n            machine.heavy_fence();\n")),
         ("front_alloc", skip("self.floor.store(u32::MAX, Ordering::Relaxed)")),
         // An interrupt finds lists in use without a mark, as where a try of a lock always succeeds; or a zone whose
@@ -95,6 +96,8 @@ fn every_planted_bug_is_found() {
         // The claimer does not see what the owner pushed, nor what it wrote into the page.
         ("front_free", relax("self.top.store(top.wrapping_add(1), Ordering::Release)")),
         ("front_free", relax("self.top.load(Ordering::Acquire)")),
+        ("front_free_bulk", relax("self.top.store(top.wrapping_add(pushed as u32), Ordering::Release)")),
+        ("front_free_bulk", relax("self.top.load(Ordering::Acquire)")),
     ];
     find(&controls, models::named);
 }

@@ -4,6 +4,8 @@
 //! otherwise. So a page that a drain took goes to the next allocation, on whichever CPU: nothing hides an early or a
 //! second owner.
 
+use framewright::watermark::PcpSize;
+
 use super::{free_0, model};
 use crate::explore::Model;
 use crate::stage::{Sizes, Stage};
@@ -19,6 +21,12 @@ pub const MODELS: &[Model] = &[
     // As before, with an entry below the last.
     model("front_alloc_two", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).bound(2),
     model("front_alloc_two_struck", listed_two, cpus!(0 alloc_two, 1 drain_and_alloc)).struck().bound(2),
+    // One call pops both entries, while another CPU wants them.
+    model("front_alloc_bulk", listed_two, cpus!(0 alloc_bulk, 1 drain_and_alloc)).bound(2),
+    model("front_alloc_bulk_struck", listed_two, cpus!(0 alloc_bulk, 1 drain_and_alloc)).struck().bound(2),
+    // One call pushes two entries at once, above one that a drain takes.
+    model("front_free_bulk", listed_and_held_two, cpus!(0 free_bulk, 1 drain_and_alloc_two)).bound(3),
+    model("front_free_bulk_struck", listed_and_held_two, cpus!(0 free_bulk, 1 drain_and_alloc_two)).struck().bound(2),
     // The slot of the last entry is used again.
     model("front_again", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).bound(2),
     model("front_again_struck", listed_one, cpus!(0 [alloc_and_free(0)], 1 drain_and_alloc)).struck().bound(2),
@@ -55,6 +63,14 @@ fn alloc(stage: &Stage) {
 fn alloc_two(stage: &Stage) {
     stage.alloc_into(0, 0);
     stage.alloc_into(1, 0);
+}
+
+fn alloc_bulk(stage: &Stage) {
+    stage.alloc_bulk_into(&[0, 1]);
+}
+
+fn free_bulk(stage: &Stage) {
+    stage.free_bulk_from(&[0, 1]);
 }
 
 /// Drains CPU 0 and takes the page that it gave back, because the zone has no other.
@@ -95,6 +111,13 @@ fn listed_and_held() -> Stage {
 /// Both pages are on CPU 0's list.
 fn listed_two() -> Stage {
     frames(2).then(alloc_two).then(does!([free_from(0), free_from(1)]))
+}
+
+/// One of four pages is on CPU 0's list, which has room for two more in one magazine. The others are allocated.
+fn listed_and_held_two() -> Stage {
+    let stage = Stage::new(&Sizes { cpus: 2, pcp: PcpSize { batch: 1, high: 8 }, ..Sizes::FRONT });
+    alloc_two(&stage);
+    stage.then(does!([alloc_into(2, 0), alloc(0), free_from(2)]))
 }
 
 /// One page is on CPU 0's list, the other in the zone.

@@ -8,13 +8,13 @@
 //!
 //! | line | calls |
 //! |---|---|
-//! | `a1 = alloc order 3 GFP_KERNEL on 1 below 0x400` | `alloc` |
+//! | `a1 = alloc order 3 GFP_KERNEL on 1 below 0x400` | `alloc`, `alloc_varying`, or a handle's |
 //! | `a2 = bulk 30 order 0 GFP_ATOMIC interleave 0,1` | `alloc_bulk` |
 //! | `a3 = alloc-at 0x400 order 3 GFP_KERNEL` | `alloc_at` |
 //! | `a4 = alloc-range 0x400..0x4ff GFP_KERNEL` | `alloc_range` |
 //! | `a5 = alloc-contig 700 align 4 GFP_KERNEL bind 0` | `alloc_contig` |
 //! | `a6 = alloc-nolock order 0 GFP_NOWAIT`, `free-nolock a6` | `alloc_nolock`, `free_nolock` of each block |
-//! | `free a2` | `free` of one block, `free_bulk` of several alike, else `free_range` |
+//! | `free a2` | `free` of one block, plain or by a handle; `free_bulk` of several alike, else `free_range` |
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
 //! | `split a1 order 0` | `split` of each larger block |
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4` | `free`, `free_range`, right or wrong |

@@ -13,7 +13,8 @@ use framewright::machine::Fault;
 use framewright::report::Source;
 use framewright::request::__GFP_DIRECT_RECLAIM;
 use framewright::{
-    AllocError, Allocator, CpuId, FreeError, Local, MigrateType, NodeId, Order, Pfn, PfnRange, Policy, Request, Why,
+    AllocError, Allocator, CpuHandle, CpuId, FreeError, Local, MigrateType, NodeId, Order, Pfn, PfnRange, Policy,
+    Request, Why,
 };
 use framewright_rt::Solo;
 
@@ -83,6 +84,8 @@ pub(crate) struct Player<'h> {
     pub(super) turns: RefCell<Vec<Option<u32>>>,
     /// The `Local` that calls use while the caller stays on its CPU.
     pub(super) seat: RefCell<Option<Rc<Local<'h, 'h, Solo<'h>>>>>,
+    /// A handle of each CPU, which some calls use, also from other CPUs.
+    handles: Vec<CpuHandle<'h, 'h, Solo<'h>>>,
     /// Number of callbacks under way.
     pub(crate) depth: Cell<u32>,
     /// Frees that were refused so far.
@@ -117,6 +120,7 @@ impl<'h> Player<'h> {
             cpu: Cell::new(CpuId(0)),
             turns: RefCell::new(vec![Some(0); shape.cpus.len()]),
             seat: RefCell::default(),
+            handles: (0..=u16::MAX).map_while(|cpu| pages.cpu_handle(CpuId(cpu))).collect(),
             depth: Cell::new(0),
             refused: Cell::new(0),
             local: Cell::new(0),
@@ -133,23 +137,39 @@ impl<'h> Player<'h> {
 
     /// Allocates a block, through the held [`Local`] if there is one.
     ///
-    /// Also returns the request that this amounts to.
-    pub(super) fn alloc_block(&self, request: Request) -> (Request, Result<Pfn, AllocError>) {
+    /// Otherwise the name chooses among the calls that mean the same: with a handle of the caller's CPU or of CPU 0, or
+    /// without. So an operation uses the same call wherever it stands in a list. Also returns the request that this
+    /// amounts to.
+    pub(super) fn alloc_block(&self, name: Handle, request: Request) -> (Request, Result<Pfn, AllocError>) {
         let local = self.seat.borrow().clone();
-        match local {
+        if let Some(local) = local {
             // A `Local` stays on its CPU, so it does not wait for memory.
-            Some(local) => {
-                let result = local.alloc(&request);
-                (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result)
-            }
-            None => (request, self.pages.alloc(&request)),
+            let result = local.alloc(&request);
+            return (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result);
+        }
+        let result = match (name.0 % 6, self.handle(name.0)) {
+            (0 | 1, Some(handle)) => handle.alloc(&request),
+            (2, Some(handle)) => handle.alloc_varying(&request),
+            (3, _) => self.pages.alloc_varying(&request),
+            _ => self.pages.alloc(&request),
+        };
+        (request, result)
+    }
+
+    /// Frees a block, through the held [`Local`] if there is one; else its number chooses the call.
+    pub(crate) fn free_block(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let local = self.seat.borrow().clone();
+        match (local, self.handle(pfn.0 as u32 >> 1)) {
+            (Some(local), _) => local.free(pfn, order),
+            (None, Some(handle)) if pfn.0.is_multiple_of(2) => handle.free(pfn, order),
+            _ => self.pages.free(pfn, order),
         }
     }
 
-    /// Frees a block, through the held [`Local`] if there is one.
-    pub(crate) fn free_block(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let local = self.seat.borrow().clone();
-        local.map_or_else(|| self.pages.free(pfn, order), |local| local.free(pfn, order))
+    /// Returns the handle of the caller's CPU, or for some numbers that of CPU 0.
+    fn handle(&self, number: u32) -> Option<&CpuHandle<'h, 'h, Solo<'h>>> {
+        let cpu = if number.is_multiple_of(4) { CpuId(0) } else { self.cpu.get() };
+        self.handles.get(cpu.index())
     }
 
     /// Returns the number of faults that fired so far.

@@ -14,7 +14,7 @@ impl Player<'_> {
         }
         let (fired, begun) = (self.fired(), self.begun());
         let turn = self.turn();
-        let (request, result) = self.alloc_block(request);
+        let (request, result) = self.alloc_block(name, request);
         let refusal = self.judge(request, false, |judge| judge.refusal());
         if refusal.is_none() && result != FAULT {
             self.take_turns(request, Some(1));

@@ -7,3 +7,4 @@ mod denied;
 mod forgotten;
 mod leases;
 mod per_cpu;
+mod values;

@@ -287,6 +287,48 @@ fn a_handler_uses_an_arena() {
     assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
 }
 
+/// A thread's first call of an allocator comes in its handler, then its own, and then both by turns.
+#[test]
+fn a_handler_may_make_the_first_call_of_its_thread() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    fn call(signal: &Signal) {
+        // SAFETY: the test below keeps it until this has run.
+        let pages = unsafe { &*std::ptr::with_exposed_provenance::<Allocator<'_, Native>>(signal.value()) };
+        for _ in 0..3 {
+            let kept = pages.alloc(&Request::page(GFP_ATOMIC)).unwrap();
+            let page = pages.alloc_varying(&Request::page(GFP_ATOMIC)).unwrap();
+            pages.free(page, Order(0)).unwrap();
+            pages.free(kept, Order(0)).unwrap();
+        }
+        CALLS.fetch_add(1, SeqCst);
+    }
+    let machines = [Some(Native::new(&NODES)), Native::per_cpu(1).ok()].into_iter().flatten();
+    for machine in machines.map(Native::with_interrupts) {
+        let (map, cpus) = ([Region::usable(0, 0x8000, 0)], machine.nodes().to_vec());
+        let config = Config::new(&map, &cpus);
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
+        let address = std::ptr::from_ref(&pages).expose_provenance();
+        let calls = CALLS.load(SeqCst);
+        for _ in 0..5 {
+            let turns = || {
+                for turn in 0..10 {
+                    assert_eq!(raise(call, address), Ok(Raised::Ran));
+                    // In the second half, between two calls of the thread on one list.
+                    if turn >= 5 {
+                        let page = pages.alloc(&Request::page(GFP_KERNEL)).unwrap();
+                        assert_eq!(raise(call, address), Ok(Raised::Ran));
+                        pages.free(page, Order(0)).unwrap();
+                    }
+                }
+            };
+            std::thread::scope(|scope| scope.spawn(turns).join().unwrap());
+        }
+        assert_eq!(CALLS.load(SeqCst) - calls, 75);
+        assert_eq!(pages.validate().unwrap().allocated, 0);
+    }
+}
+
 /// Signals of the parent while it forks are the parent's alone, and the child has its own interrupts.
 #[test]
 fn a_forks_child_starts_with_nothing_noted() {

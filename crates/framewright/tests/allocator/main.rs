@@ -2,14 +2,17 @@
 
 mod atlas;
 mod bulk;
+mod bulk_alike;
 mod compiled;
 mod copied;
 mod copies;
+mod cpu_handle;
 mod embed;
 mod holes;
 mod layout;
 mod range_threads;
 mod remerge;
+mod roles;
 mod seam;
 mod smp_list;
 #[path = "../threads/mod.rs"]

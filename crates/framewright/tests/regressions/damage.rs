@@ -121,10 +121,14 @@ type Pages = Allocator<'static, Lab>;
 
 /// Boots `frames` frames from [`BASE`] on with no marks and next to nothing on per-CPU lists.
 fn boot(frames: u64) -> &'static Pages {
+    boot_with(frames, PcpSize { batch: 1, high: 1 })
+}
+
+fn boot_with(frames: u64, pcp: PcpSize) -> &'static Pages {
     let regions = [Region::usable(BASE, BASE + frames, 0)];
     let zone = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
     let marks = Some(Marks { min: 0, low: 0, high: 0 });
-    let tuning = [Tuning { zone, marks, reserve: None, pcp: Some(PcpSize { batch: 1, high: 1 }) }];
+    let tuning = [Tuning { zone, marks, reserve: None, pcp: Some(pcp) }];
     let config = Config { tuning: &tuning, ..Config::new(&regions, &[NodeId(0)]) };
     MADE.take();
     let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
@@ -342,5 +346,78 @@ fn racing_free_is_refused_under_the_lock() {
         pages.drain_all();
         let census = pages.validate().unwrap();
         assert_eq!(census.free, 1024 - 32 * (3 - before.len() as u64));
+    }
+}
+
+/// Frees a page and returns the entry of the CPU's list that names it now.
+fn free_and_find(pages: &Pages, pfn: Pfn) -> Rc<Cell<u32>> {
+    let words = &pages.machine().links;
+    let before: Vec<u32> = words.iter().map(|word| word.get()).collect();
+    pages.free(pfn, Order(0)).unwrap();
+    let frame = (pfn.0 - BASE) as u32;
+    let changed = words.iter().zip(before).filter(|(word, before)| word.get() != *before && word.get() == frame);
+    let [entry] = &changed.map(|(word, _)| word.clone()).collect::<Vec<_>>()[..] else {
+        panic!("not one word names {pfn} since it was freed");
+    };
+    entry.clone()
+}
+
+type Take = fn(&Pages, usize) -> Vec<Pfn>;
+
+/// Every way to take blocks off the top of a list; each returns `count` pages.
+const WAYS: [(&str, Take); 5] = [
+    ("alloc", |pages, count| (0..count).map(|_| pages.alloc(&request(0, 1)).unwrap()).collect()),
+    ("alloc_varying", |pages, count| (0..count).map(|_| pages.alloc_varying(&request(0, 1)).unwrap()).collect()),
+    ("a `Local`", |pages, count| {
+        let local = pages.local().unwrap();
+        (0..count).map(|_| local.alloc(&request(0, 1)).unwrap()).collect()
+    }),
+    ("a handle", |pages, count| {
+        let handle = pages.cpu_handle(CpuId(0)).unwrap();
+        (0..count).map(|_| handle.alloc(&request(0, 1)).unwrap()).collect()
+    }),
+    ("alloc_bulk", |pages, count| {
+        let mut blocks = vec![Pfn(0); count];
+        assert_eq!(pages.alloc_bulk(&request(0, 1), &mut blocks), Ok(count));
+        blocks
+    }),
+];
+
+/// A damaged entry of a per-CPU list is dropped, wherever it lies, and the entries around it are served.
+#[test]
+fn damaged_entry_is_not_handed_out() {
+    for (name, take) in WAYS {
+        // One at the top, in the middle, and below what bulk calls go through in one stride.
+        for at in [0, 1, 5, 15, 19] {
+            for kind in 0..4 {
+                let case = format!("{name}, entry {at} of 20, damage {kind}");
+                let pages = boot_with(1024, PcpSize { batch: 8, high: 64 });
+                let held: Vec<Pfn> = (0..40).map(|_| pages.alloc(&request(0, 1)).unwrap()).collect();
+                let (owned, listed) = held.split_at(20);
+                // In another sequence than before, so that each entry changes.
+                let entries: Vec<_> = listed.iter().map(|&pfn| free_and_find(pages, pfn)).collect();
+                pages.validate().unwrap_or_else(|violation| panic!("{case}: {violation}"));
+                let entry = &entries[at];
+                entry.set(match kind {
+                    // An allocated page, no frame at all, a free one, a page that another entry names.
+                    0 => (owned[0].0 - BASE) as u32,
+                    1 => u32::MAX,
+                    2 => 1023,
+                    _ => entries[if at == 7 { 8 } else { 7 }].get(),
+                });
+                let taken = take(pages, 30);
+                let mut owners: HashSet<Pfn> = owned.iter().copied().collect();
+                for pfn in &taken {
+                    assert!(owners.insert(*pfn), "{case}: {pfn} has two owners");
+                    assert_eq!(pages.state_of(*pfn), FrameState::Allocated(*pfn, Order(0)), "{case}");
+                }
+                let served = listed.iter().filter(|pfn| taken.contains(pfn)).count();
+                assert_eq!(served, 19, "{case}: all but the page whose entry was lost");
+                assert!(pages.validate().is_err(), "{case}: the lost page is found missing");
+                taken.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+                let again = take(pages, 30);
+                assert_eq!(again.iter().collect::<HashSet<_>>().len(), 30, "{case}");
+            }
+        }
     }
 }

@@ -1,0 +1,113 @@
+//! A machine whose one thread plays every CPU, with a value for each CPU or without.
+//!
+//! So a test compares the calls of both kinds of machine word by word. The machine also notes which blocks the
+//! allocator zeroed.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use framewright::machine::{Machine, PerCpu};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
+use framewright_rt::Solo;
+
+/// Whether a machine keeps a value for each CPU.
+// Not a constant parameter, which incremental builds of some compilers do not get over.
+pub(crate) trait Keeping: 'static {
+    const KEPT: bool;
+}
+
+pub(crate) struct Kept;
+pub(crate) struct Unkept;
+
+impl Keeping for Kept {
+    const KEPT: bool = true;
+}
+
+impl Keeping for Unkept {
+    const KEPT: bool = false;
+}
+
+/// The machine.
+pub(crate) struct Roles<K: Keeping> {
+    solo: Solo<'static>,
+    cpu: Rc<Cell<CpuId>>,
+    zeroed: RefCell<Vec<(Pfn, Order)>>,
+    keeping: PhantomData<K>,
+}
+
+impl<K: Keeping> Roles<K> {
+    pub(crate) fn new(cpus: &[NodeId]) -> Self {
+        Roles { solo: Solo::new(cpus), cpu: Rc::default(), zeroed: RefCell::default(), keeping: PhantomData }
+    }
+
+    /// Calls from now on come from `cpu`.
+    pub(crate) fn run_on(&self, cpu: CpuId) {
+        self.cpu.set(cpu);
+        self.solo.run_on(cpu);
+    }
+
+    /// The blocks that were zeroed since the last call.
+    pub(crate) fn take_zeroed(&self) -> Vec<(Pfn, Order)> {
+        self.zeroed.take()
+    }
+}
+
+/// The values of such a machine.
+pub(crate) struct RoleValues<T, K: Keeping> {
+    values: Vec<T>,
+    cpu: Rc<Cell<CpuId>>,
+    /// Whether an operation uses a value.
+    in_use: Cell<bool>,
+    keeping: PhantomData<K>,
+}
+
+impl<T, K: Keeping> PerCpu<T, Roles<K>> for RoleValues<T, K> {
+    const IS_KEPT: bool = K::KEPT;
+
+    fn new(machine: &Roles<K>, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
+        let numbers = (0..cpus as u16).map(CpuId);
+        let values = if K::KEPT { numbers.map_while(make).collect() } else { Vec::new() };
+        RoleValues { values, cpu: Rc::clone(&machine.cpu), in_use: Cell::new(false), keeping: PhantomData }
+    }
+
+    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        assert!(!self.in_use.replace(true), "an operation on a value calls the allocator");
+        let result = self.values.get(self.cpu.get().index()).and_then(operation);
+        self.in_use.set(false);
+        result
+    }
+}
+
+impl<K: Keeping> Machine for Roles<K> {
+    type U8 = <Solo<'static> as Machine>::U8;
+    type U16 = <Solo<'static> as Machine>::U16;
+    type U32 = <Solo<'static> as Machine>::U32;
+    type U64 = <Solo<'static> as Machine>::U64;
+    type Usize = <Solo<'static> as Machine>::Usize;
+    type Pin<'a> = <Solo<'static> as Machine>::Pin<'a>;
+    type Irq<'a> = <Solo<'static> as Machine>::Irq<'a>;
+    type PerCpu<T> = RoleValues<T, K>;
+
+    fn pin(&self) -> Self::Pin<'_> {
+        self.solo.pin()
+    }
+
+    fn irq_save(&self) -> Self::Irq<'_> {
+        self.solo.irq_save()
+    }
+
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
+    fn fence(&self) {}
+
+    fn may_fence(&self) -> bool {
+        true
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        self.zeroed.borrow_mut().push((pfn, order));
+    }
+}
