@@ -335,6 +335,10 @@ call! {
         (pages.balance(node), pages.compact(node), pages.compact_proactively(node))
     }
 
+    fn init_section(pages: &'static Pages, node: NodeId) -> bool {
+        pages.init_section(node)
+    }
+
     fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {
         (pages.take_offline(range), pages.bring_online(range))
     }

@@ -22,15 +22,19 @@
 //! pcp 0 Normal 3 16
 //! zone-counters 3
 //! node-counters 4
+//! sections when-used
+//! descriptors dirty
 //! mechanisms fallback=claim-steal
 //! ```
 //!
 //! All sizes are in frames. `marks` are min, low and high, `reserve` the frames kept from requests by their highest
 //! zone, `pcp` batch and high. `zone-counters` and `node-counters` are the numbers of the embedder's counters in each.
-//! `mechanisms` names the switches that differ from the baseline.
+//! With `sections when-used`, sections are not put on the free lists at boot. With `descriptors dirty`, the descriptors
+//! are not zeroed before boot. `mechanisms` names the switches that differ from the baseline.
 
 use std::fmt;
 
+use framewright::config::SectionInit;
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Config, Geometry, Mechanisms, NodeId, Pfn, PfnRange, Region, Tuning, ZoneIdx};
 
@@ -66,6 +70,10 @@ pub struct Shape {
     pub zone_counters: usize,
     /// Counters that the embedder keeps in each node; at most 4.
     pub node_counters: usize,
+    /// When sections are put on the free lists; never by size.
+    pub section_init: SectionInit,
+    /// Whether the descriptors are zeroed before boot.
+    pub is_zeroed: bool,
     /// The mechanisms at work.
     pub mechanisms: Mechanisms,
 }
@@ -88,6 +96,8 @@ impl Shape {
             tuning: Vec::new(),
             zone_counters: 0,
             node_counters: 0,
+            section_init: SectionInit::AtBoot,
+            is_zeroed: true,
             mechanisms: Mechanisms::BASELINE,
         }
     }
@@ -104,6 +114,8 @@ impl Shape {
             min_free_kbytes: self.min_free_kbytes,
             watermark_scale_factor: self.watermark_scale_factor,
             tuning: &self.tuning,
+            section_init: self.section_init,
+            is_zeroed: self.is_zeroed,
             mechanisms: self.mechanisms,
             zone_counters: &OF_ZONES[..self.zone_counters],
             node_counters: &OF_NODES[..self.node_counters],
@@ -165,6 +177,14 @@ impl Shape {
             }
             "zone-counters" => self.zone_counters = counters(&mut words, OF_ZONES)?,
             "node-counters" => self.node_counters = counters(&mut words, OF_NODES)?,
+            "sections" => {
+                words.keyword("when-used")?;
+                self.section_init = SectionInit::WhenUsed;
+            }
+            "descriptors" => {
+                words.keyword("dirty")?;
+                self.is_zeroed = false;
+            }
             "mechanisms" => {
                 let list = words.word("mechanisms")?;
                 let wrong = |(part, _)| format!("`{part}` is no mechanism");
@@ -235,6 +255,8 @@ impl fmt::Display for Shape {
         self.tuning.iter().try_for_each(|tuning| tuned(f, tuning))?;
         optional(f, "zone-counters", &self.zone_counters, self.zone_counters == 0)?;
         optional(f, "node-counters", &self.node_counters, self.node_counters == 0)?;
+        optional(f, "sections", &"when-used", self.section_init != SectionInit::WhenUsed)?;
+        optional(f, "descriptors", &"dirty", self.is_zeroed)?;
         optional(f, "mechanisms", &Differing(self.mechanisms), self.mechanisms == Mechanisms::BASELINE)
     }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use framewright::config::SectionInit;
 use framewright::machine::Fault;
 use framewright::mechanisms::PRESETS;
 use framewright::{AllocError, FreeError};
@@ -65,6 +66,21 @@ fn sequences_agree_with_the_oracle_3() {
 #[test]
 fn sequences_agree_with_the_oracle_4() {
     part(4);
+}
+
+/// Sections that are initialised when they are used, over descriptors that are zeroed or not.
+#[test]
+fn sequences_agree_with_the_oracle_where_sections_are_initialised_when_used() {
+    for seed in 0..from_environment("FRAMEWRIGHT_CASES").unwrap_or(CASES) / PARTS {
+        let run = |scenario: &Scenario| run_with(scenario, checks(scenario));
+        let mut scenario = generate::scenario(seed);
+        scenario.shape.section_init = SectionInit::WhenUsed;
+        scenario.shape.is_zeroed = seed % 2 == 0;
+        if run(&scenario).is_err() {
+            let small = shrink(scenario, 20_000, |proposal| run(proposal).is_err());
+            panic!("scenario {seed}: {}", run(&small).unwrap_err());
+        }
+    }
 }
 
 /// What an outcome is, in a word.

@@ -30,9 +30,10 @@ use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_diffs::ZoneDiffs;
 use crate::stat::zone_stat::Stats;
 use crate::sync::smp_list::Link;
+use crate::types::counts::BlockCount;
 use crate::types::error::BootError;
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::types::units::{Frame, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::node_states::NodeStates;
 use crate::zonelist::world::World;
@@ -120,6 +121,23 @@ impl<M: Machine> Parts<'_, M> {
     }
 }
 
+impl<M: Machine> Parts<'_, M> {
+    /// Zeroes the descriptors of frames and pageblocks, unless they are zeroed.
+    ///
+    /// With `is_lazy`, states and links are zeroed when their sections are used.
+    fn clear(&mut self, config: &Config<'_>, is_lazy: bool) {
+        if config.is_zeroed {
+            return;
+        }
+        self.heads.fill_with(|| Word::new(0));
+        self.pageblocks.fill_with(|| Word::new(0));
+        if !is_lazy {
+            self.states.fill_with(|| Word::new(0));
+            self.links.fill_with(Link::default);
+        }
+    }
+}
+
 fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&'a mut [T], BootError> {
     let given = slice.len();
     slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
@@ -132,9 +150,11 @@ pub(crate) fn boot<'a, M: Machine>(
     parts: Parts<'a, M>,
 ) -> Result<World<'a, M>, BootError> {
     let layout = Layout::of(config)?;
-    let parts = parts.cut(&layout)?;
+    let mut parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;
+    let is_lazy = config.is_lazy() && is_blank(&machine, config);
+    parts.clear(config, is_lazy);
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, has_fast_path);
     place_zonelists(config, parts.zonelists);
@@ -154,6 +174,8 @@ pub(crate) fn boot<'a, M: Machine>(
             layout.zones,
             config.geometry.pageblock_order,
         ),
+        is_lazy,
+        is_dirty: is_lazy && !config.is_zeroed,
     };
     let world = World {
         shared: Shared {
@@ -189,10 +211,21 @@ pub(crate) fn boot<'a, M: Machine>(
     Ok(world)
 }
 
+/// Returns whether memory may be freed as it is, without a pattern in it.
+fn is_blank<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
+    !config.mechanisms.is_hardened() || machine.starts_zeroed()
+}
+
 /// Frees all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.mechanisms.is_hardened() || world.shared.machine.starts_zeroed();
+    if world.shared.frames.is_lazy {
+        config.pieces().for_each(|piece| leave_uninit(config, world, piece));
+    }
+    if world.shared.frames.is_dirty {
+        clear_others(world);
+    }
+    let blank = is_blank(&world.shared.machine, config);
     config.pieces().for_each(|piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
@@ -335,6 +368,38 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     }
 }
 
+/// Marks the whole sections of a piece as uninitialised, unless they have CMA memory.
+///
+/// Their frames count as free.
+fn leave_uninit<M: Machine>(config: &Config<'_>, world: &World<'_, M>, piece: Piece) {
+    let (frames, max_order) = (&world.shared.frames, world.max_order());
+    let mut left = 0_u32;
+    for (pfn, order) in piece.range.blocks(max_order) {
+        let is_left = order == max_order && piece.usable && !config.has_cma(PfnRange::block(pfn, order));
+        if let Some(frame) = frames.frame(pfn).filter(|_| is_left) {
+            frames.mark_uninit(frame, true);
+            left = left.saturating_add(1);
+        }
+    }
+    let Some(zone) = world.zone(piece.zone).filter(|_| left != 0) else { return };
+    let count = BlockCount(u64::from(left)).frames(max_order);
+    world.pinned(|cx| {
+        let guard = zone.lock(cx);
+        zone.present.add(count.0, Ordering::Relaxed);
+        zone.managed.add(count.0, Ordering::Relaxed);
+        zone.uninit.add(left, Ordering::Relaxed);
+        guard.buddy().tally.count(MigrateType::Movable, count);
+    });
+}
+
+/// Zeroes the states and links of all sections that boot initialises.
+fn clear_others<M: Machine>(world: &World<'_, M>) {
+    let frames = &world.shared.frames;
+    let sections = (0..frames.states.len()).step_by(world.max_order().frames().max(1) as usize);
+    let initialised = sections.map(|index| Frame(index as u32)).filter(|&section| !frames.is_uninit(section));
+    initialised.for_each(|section| frames.clear_section(section));
+}
+
 /// Frees a piece's blocks, or withholds them.
 ///
 /// Freed memory is filled first, unless it is `blank`. Otherwise the check before its first use would take its old
@@ -343,7 +408,7 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
     let frames = &world.shared.frames;
     let pageblock_order = frames.geometry.pageblock_order;
     for (pfn, order) in piece.range.blocks(world.max_order()) {
-        let Some(frame) = frames.frame(pfn) else { continue };
+        let Some(frame) = frames.frame(pfn).filter(|&frame| !frames.is_uninit(frame)) else { continue };
         // A block above the pageblock order starts a pageblock of its own zone, so one look is enough for all of it.
         let owner = frames.pageblock(frame).zone();
         debug_assert!(order < pageblock_order || owner == Some(piece.zone));

@@ -47,6 +47,25 @@ impl Region {
     }
 }
 
+/// When sections of memory are put on the free lists.
+///
+/// A section has the size of the largest block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SectionInit {
+    /// At boot up to 1,024 sections of memory (4 GiB on x86-64), else when they are used.
+    #[default]
+    BySize,
+    /// All at boot.
+    AtBoot,
+    /// Each when it is first used, or by [`crate::Allocator::init_section`].
+    WhenUsed,
+}
+
+/// Most sections that [`SectionInit::BySize`] initialises at boot.
+///
+/// They take about 40 ms if their descriptors are not resident.
+const SECTIONS_AT_BOOT: u64 = 1 << 10;
+
 /// Memory and CPUs that the allocator manages.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'c> {
@@ -74,6 +93,14 @@ pub struct Config<'c> {
     pub tuning: &'c [Tuning],
     /// The mechanisms that are on.
     pub mechanisms: Mechanisms,
+    /// When sections are put on the free lists.
+    ///
+    /// At boot in any case where `hardened` fills freed memory and the machine's memory does not start zeroed.
+    pub section_init: SectionInit,
+    /// Whether `states`, `links`, `heads` and `pageblocks` of [`crate::Parts`] are zeroed; if not, boot zeroes them.
+    ///
+    /// It leaves the states and links of sections that are initialised when used.
+    pub is_zeroed: bool,
     /// Names of the embedder's counters in each zone, in zoneinfo's order; at most 14.
     pub zone_counters: &'static [&'static str],
     /// Names of the embedder's counters in each node, in zoneinfo's order; at most 48.
@@ -98,9 +125,25 @@ impl<'c> Config<'c> {
             watermark_scale_factor: 10,
             tuning: &[],
             mechanisms: Mechanisms::DEFAULT,
+            section_init: SectionInit::BySize,
+            is_zeroed: true,
             zone_counters: &[],
             node_counters: &[],
         }
+    }
+
+    /// Returns whether boot may leave sections uninitialised.
+    pub(crate) fn is_lazy(&self) -> bool {
+        match self.section_init {
+            SectionInit::AtBoot => false,
+            SectionInit::WhenUsed => true,
+            SectionInit::BySize => Runs::of(self).sections() > SECTIONS_AT_BOOT,
+        }
+    }
+
+    /// Returns whether a block has memory of the type CMA.
+    pub(crate) fn has_cma(&self, block: PfnRange) -> bool {
+        self.cma.iter().any(|range| !range.intersect(block).is_empty())
     }
 
     /// Returns the number of nodes: one more than the highest named.

@@ -12,8 +12,8 @@
 //! The owner of a block writes its head by plain stores. A partial free writes heads under the zone lock. A state also
 //! marks offline and quarantined blocks. It is written by a CAS where the zone lock is shared.
 //!
-//! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches
-//! only descriptors of block heads.
+//! **A memory of zeros is a hole**: no head, no state, no link. Zeroed arrays need no initialisation. Booting touches
+//! only descriptors of block heads, and on a large machine almost none (`section_init.rs`).
 //!
 //! At any quiescent moment each frame with memory lies in exactly one block. The block's *first* frame describes it;
 //! the others (tails) are zero in `head` and `Out` in `state`. A block is therefore split or merged without visiting
@@ -90,6 +90,10 @@ pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) heads: &'a [M::U8],
     pub(crate) pageblocks: &'a [M::U32],
     pub(crate) owned: OwnedPageblocks<'a, M>,
+    /// Whether sections are initialised when they are first used.
+    pub(crate) is_lazy: bool,
+    /// Whether the states and links of uninitialised sections have arbitrary values.
+    pub(crate) is_dirty: bool,
 }
 
 impl<M: Machine> Frames<'_, M> {
@@ -106,6 +110,9 @@ impl<M: Machine> Frames<'_, M> {
     }
 
     pub(crate) fn state(&self, frame: Frame) -> State {
+        if self.is_dirty && self.pageblock(frame).is_uninit() {
+            return State(0);
+        }
         self.states.get(frame.index()).map_or(State(0), |word| State(word.load(Ordering::Relaxed)))
     }
 
@@ -169,6 +176,35 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
+    /// Returns whether a frame lies in an uninitialised section.
+    pub(crate) fn is_uninit(&self, frame: Frame) -> bool {
+        self.is_lazy && self.pageblock(frame).is_uninit()
+    }
+
+    /// Marks the pageblocks of a section as uninitialised, or as initialised.
+    ///
+    /// Caller holds: the zone lock.
+    pub(crate) fn mark_uninit(&self, section: Frame, uninit: bool) {
+        for (offset, _) in PfnRange::new(0, self.geometry.max_order.frames()).blocks(self.geometry.pageblock_order) {
+            let at = section.add(offset.0);
+            self.set_pageblock(at, self.pageblock(at).with_uninit(uninit));
+        }
+    }
+
+    /// Zeroes the states and links of a section.
+    ///
+    /// Caller holds: the zone lock.
+    pub(crate) fn clear_section(&self, section: Frame) {
+        let range = section.index()..section.add(self.geometry.max_order.frames()).index();
+        for word in self.states.get(range.clone()).unwrap_or_default() {
+            word.store(0, Ordering::Relaxed);
+        }
+        for link in self.links.get(range).unwrap_or_default() {
+            link.next.store(0, Ordering::Relaxed);
+            link.prev.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Returns whether all pageblocks of a block have one type.
     pub(crate) fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
         let migratetype = self.pageblock(frame).migratetype();
@@ -224,6 +260,11 @@ impl<M: Machine> Frames<'_, M> {
 
     /// Returns the block that starts at `frame`.
     pub(crate) fn block_at(&self, frame: Frame) -> Option<Part> {
+        if self.is_uninit(frame) {
+            // An uninitialised section is a free block of the largest order.
+            let order = self.geometry.max_order;
+            return (frame.align_down(order) == frame).then_some(Part::Free(frame, order));
+        }
         let head = self.head(frame);
         if head.is_going() {
             // Its owner has freed it: it is moving to some list.

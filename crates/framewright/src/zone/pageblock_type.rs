@@ -13,6 +13,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
     ///
     /// Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
+        self.init_section_at(frame);
         let old = self.shared.frames.pageblock(frame);
         release_owned(&self.buddy(), frame, BlockCount::ALL);
         let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();

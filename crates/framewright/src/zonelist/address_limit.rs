@@ -75,6 +75,7 @@ impl<'a, M: Machine> World<'a, M> {
                 matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
                 let guard = zone.lock(cx);
+                guard.init_section_at(at);
                 let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
                     Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
                         buddy.alloc(at, free, plan.order, mt).map(Some)
