@@ -255,10 +255,10 @@ fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
 }
 
 fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
-    let each = config.shards();
+    let (each, entries) = (config.shards(), config.magazine_entries());
     let mut next = 0_u32;
     for (i, zone) in config.zones().enumerate() {
-        let magazines = config.magazines_of(zone) as u32;
+        let magazines = config.magazines_of(zone, entries) as u32;
         let start = i.saturating_mul(each);
         for (number, shard) in (0..).zip(shards.get_mut(start..start.saturating_add(each)).unwrap_or_default()) {
             shard.place(LockName::depot(zone, number), next, magazines);

@@ -337,8 +337,8 @@ impl<'c> Config<'c> {
         !self.node_counters.is_empty() && self.mechanisms.keeps_deltas()
     }
 
-    /// Returns the number of magazines in each shard of a zone's depot.
-    pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
+    /// Returns the number of magazines in each shard of a zone's depot, of `entries` entries each.
+    pub(crate) fn magazines_of(&self, zone: ZoneIdx, entries: u32) -> u64 {
         let size = self.size_of(zone);
         let stored = match self.mechanisms.depot {
             Depot::Off => return 0,
@@ -349,7 +349,8 @@ impl<'c> Config<'c> {
             return 0;
         }
         let frames = depot_size::frames_of(self.pcp_of(zone, size), size.managed);
-        depot_size::magazines(stored, frames, self.shards(), self.cpus.len())
+        let most = depot_size::most_magazines(size.present, entries, self.shards());
+        depot_size::magazines(stored, frames, self.shards(), self.cpus.len()).min(most)
     }
 
     /// Returns the number of clusters of a zone.

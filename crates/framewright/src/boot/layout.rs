@@ -77,10 +77,12 @@ impl Layout {
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
-        let magazines = config.zones().map(|zone| config.magazines_of(zone)).sum::<u64>().saturating_mul(shards as u64);
+        let each = config.magazine_entries();
+        let magazines: u64 = config.zones().map(|zone| config.magazines_of(zone, each)).sum();
+        let magazines = magazines.saturating_mul(shards as u64);
         let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
         let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
-        let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
+        let entries = own.saturating_add(magazines.saturating_mul(u64::from(each)));
         if entries > u64::from(u32::MAX) {
             return Err(BootError::TooManySlots { slots: entries });
         }
