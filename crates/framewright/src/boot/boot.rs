@@ -246,9 +246,10 @@ fn depots<'a, M: Machine>(
 
 fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
     let shift = config.geometry.max_order.0;
+    let last = Runs::of(config).end_of_descriptors().0 >> shift;
     let mut first = 0_u32;
     for (run, (start, end)) in runs.iter_mut().zip(Runs::of(config)) {
-        let frames = (end.saturating_sub(start) << shift) as u32;
+        let frames = (end.min(last).saturating_sub(start) << shift) as u32;
         *run = Run { pfn: Pfn(start << shift), first, frames };
         first = first.saturating_add(frames);
     }

@@ -20,7 +20,7 @@ use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::stat::{node_stat, zone_diffs};
 use crate::types::error::BootError;
-use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::types::units::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A range of memory on one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,8 +155,9 @@ impl<'c> Config<'c> {
     /// Returns the memory map cut at zone boundaries.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
         let config = *self;
+        let described = Runs::of(self).end_of_descriptors();
         config.regions.iter().flat_map(move |region| {
-            let mut rest = region.range;
+            let mut rest = PfnRange { end: region.range.end.min(described), ..region.range };
             core::iter::from_fn(move || {
                 (!rest.is_empty()).then(|| {
                     let start = rest.start;
@@ -420,6 +421,21 @@ impl<'c> Runs<'c> {
     fn sections_of(&self, region: &Region) -> (u64, u64) {
         let last = region.range.end.0.saturating_sub(1) >> self.shift;
         (region.range.start.0 >> self.shift, last.saturating_add(1))
+    }
+
+    /// Returns the first frame above all frames that have descriptors, if some have none; else the last number.
+    ///
+    /// Sections above [`Frame::LIMIT`] have none, which matters for 16 TiB exactly.
+    pub(crate) fn end_of_descriptors(self) -> Pfn {
+        let mut rest = Frame::LIMIT >> self.shift;
+        for (start, end) in self {
+            let sections = end.saturating_sub(start);
+            if sections > rest {
+                return Pfn(start.saturating_add(rest) << self.shift);
+            }
+            rest = rest.wrapping_sub(sections);
+        }
+        Pfn(u64::MAX)
     }
 
     /// Returns the number of sections with memory.

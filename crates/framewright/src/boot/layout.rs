@@ -70,11 +70,13 @@ impl Layout {
     /// What is wrong with the configuration.
     pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
         config.check()?;
-        let slots = Runs::of(config).sections();
-        let frames = slots.saturating_mul(config.geometry.max_order.frames());
-        if frames > Frame::LIMIT {
+        let shift = config.geometry.max_order.0;
+        let frames = Runs::of(config).sections().saturating_mul(config.geometry.max_order.frames());
+        if frames > MOST_FRAMES {
             return Err(BootError::TooManyFrames { frames });
         }
+        let slots = (frames >> shift).min(Frame::LIMIT >> shift);
+        let frames = slots << shift;
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
         let each = config.magazine_entries();
@@ -138,6 +140,9 @@ impl Layout {
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }
 }
+
+/// Most frames of a memory map; those above [`Frame::LIMIT`] have no descriptors and are not used.
+const MOST_FRAMES: u64 = 1 << 32;
 
 /// Entries that the table of sections may have, however little memory there is.
 const FEW_SECTIONS: u64 = 1 << 10;

@@ -51,6 +51,7 @@ fn metadata_takes_this_share_of_memory() {
         (1, 1024, 128, 418),
         (1, 1024, 256, 418),
         (8, 128, 32, 419),
+        (16, 1024, 256, 420),
     ];
     for (nodes, gib, cpus, most) in machines {
         let each = gib * GIB;
@@ -70,6 +71,34 @@ fn metadata_takes_this_share_of_memory() {
         let share = (layout.bytes::<Native>() as u64 * 1_000).div_ceil(memory / 100);
         assert!(share <= most && share + 1 >= most, "{gib} GiB, {} CPUs: {share}, not {most}", nodes.len());
     }
+}
+
+/// 16 TiB are accepted; the last largest block has no descriptor.
+#[test]
+fn maps_of_16_tib_and_4096_cpus_are_accepted() {
+    const FRAMES: u64 = 1 << 32;
+    let cpus = [NodeId(0); 4096];
+    for max_order in [0, 9, 10, 18] {
+        let section = 1_u64 << max_order;
+        for (hole, frames) in
+            [(0, FRAMES), (FRAMES / 2, FRAMES), (0, FRAMES - section), (0, FRAMES - 1024.max(section))]
+        {
+            let regions = [Region::usable(0, FRAMES / 2, 0), Region::usable(FRAMES / 2 + hole, hole + frames, 0)];
+            let mut config = Config::new(&regions, &cpus);
+            config.geometry.max_order = Order(max_order);
+            config.geometry.pageblock_order = Order(max_order.min(9));
+            let layout = Layout::of(&config).unwrap();
+            assert_eq!(
+                layout.frames as u64,
+                frames.min(FRAMES - section.max(1024)),
+                "{max_order} {hole:#x} {frames:#x}"
+            );
+            assert_eq!((layout.bases, layout.cpus), (layout.frames >> max_order, 4096));
+        }
+    }
+    let more = [Region::usable(0, FRAMES + 1, 0)];
+    let frames = FRAMES + 1024;
+    assert_eq!(Layout::of(&Config::new(&more, &cpus)).unwrap_err(), BootError::TooManyFrames { frames });
 }
 
 #[test]
