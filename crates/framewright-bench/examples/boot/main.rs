@@ -10,8 +10,8 @@
 //! | `dirty` | writes to all descriptors, then boots and lets boot zero what it needs |
 //!
 //! Words after the command name machines, or are `at-boot` (all sections are initialised at boot), `init` (all are
-//! initialised after boot, by `Allocator::init_section`), `validate` (every invariant is checked last) or `baseline`
-//! (mechanisms).
+//! initialised after boot, by `Allocator::init_section`), `validate` (every invariant is checked last) or
+//! `mechanisms=LIST` (presets and switches, as `framewright mechanisms` lists them).
 
 use std::mem::{align_of, size_of};
 use std::process::ExitCode;
@@ -83,16 +83,21 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let Some((&command, words)) = words.split_first().filter(|(word, _)| ["sizes", "zeroed", "dirty"].contains(word))
     else {
-        eprintln!("usage: boot sizes|zeroed|dirty [MACHINE...] [at-boot] [init] [validate] [baseline]");
+        eprintln!("usage: boot sizes|zeroed|dirty [MACHINE...] [at-boot] [init] [validate] [mechanisms=LIST]");
         return ExitCode::FAILURE;
     };
     let has = |word: &str| words.contains(&word);
+    let list = words.iter().find_map(|word| word.strip_prefix("mechanisms="));
+    let Ok(mechanisms) = Mechanisms::parse(list.unwrap_or("default")) else {
+        eprintln!("{}: there are no such mechanisms", list.unwrap_or_default());
+        return ExitCode::FAILURE;
+    };
     let options = Options {
         section_init: if has("at-boot") { SectionInit::AtBoot } else { SectionInit::BySize },
         is_dirty: command == "dirty",
         inits: has("init"),
         validates: has("validate"),
-        mechanisms: if has("baseline") { Mechanisms::BASELINE } else { Mechanisms::DEFAULT },
+        mechanisms,
     };
     let named = |computer: &&Computer| has(computer.name);
     let all = !COMPUTERS.iter().any(|computer| named(&computer));

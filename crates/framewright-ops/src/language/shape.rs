@@ -9,6 +9,7 @@
 //! memory 0x1..0x9f node 0
 //! reserved 0x9f..0x100 node 0
 //! memory 0x100..0x400 node 1
+//! possible 0x800..0x1000 node 1
 //! cpus 0 1
 //! distances 10 20 20 10
 //! dma-end 0x40
@@ -151,8 +152,9 @@ impl Shape {
             "page-shift" => self.geometry.page_shift = words.number("a page shift")?,
             "max-order" => self.geometry.max_order = words.order()?,
             "pageblock-order" => self.geometry.pageblock_order = words.order()?,
-            "memory" => self.regions.push(region(&mut words, true)?),
-            "reserved" => self.regions.push(region(&mut words, false)?),
+            "memory" => self.regions.push(region(&mut words, Region::usable)?),
+            "reserved" => self.regions.push(region(&mut words, Region::reserved)?),
+            "possible" => self.regions.push(region(&mut words, Region::possible)?),
             "cpus" => self.cpus = words.numbers("a node's number")?.into_iter().map(NodeId).collect(),
             "distances" => self.distances = words.numbers("a distance")?,
             "dma-end" => self.dma_end = words.pfn()?,
@@ -196,10 +198,10 @@ impl Shape {
     }
 }
 
-fn region(words: &mut Words<'_>, usable: bool) -> Result<Region, Reason> {
-    let range = words.range()?;
+fn region(words: &mut Words<'_>, kind: fn(u64, u64, u8) -> Region) -> Result<Region, Reason> {
+    let PfnRange { start, end } = words.range()?;
     words.keyword("node")?;
-    Ok(Region { range, node: words.node()?, usable })
+    Ok(kind(start.0, end.0, words.node()?.0))
 }
 
 /// Reads how many of these counters there are.
@@ -240,8 +242,13 @@ impl fmt::Display for Shape {
         optional(f, "page-shift", &page_shift, page_shift == default.geometry.page_shift)?;
         optional(f, "max-order", &max_order, max_order == default.geometry.max_order)?;
         optional(f, "pageblock-order", &pageblock_order, pageblock_order == default.geometry.pageblock_order)?;
-        for Region { range, node, usable } in &self.regions {
-            writeln!(f, "{} {range} node {}", if *usable { "memory" } else { "reserved" }, node.0)?;
+        for Region { range, node, usable, present } in &self.regions {
+            let kind = match (usable, present) {
+                (_, false) => "possible",
+                (true, _) => "memory",
+                (false, _) => "reserved",
+            };
+            writeln!(f, "{kind} {range} node {}", node.0)?;
         }
         list(f, "cpus", self.cpus.iter().map(|node| node.0))?;
         list(f, "distances", self.distances.iter().copied())?;

@@ -248,7 +248,7 @@ fn regions(first_pass: &FirstPass, zones: Option<&ZoneInfo>, uses: &[FrameUse]) 
             }
             let end = at.add(run.len() as u64);
             if let Some(usable) = run.first().and_then(kind) {
-                regions.push(Region { range: PfnRange { start: at, end }, node, usable });
+                regions.push(Region { range: PfnRange { start: at, end }, node, usable, present: true });
             }
             at = end;
         }

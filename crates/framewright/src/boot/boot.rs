@@ -30,10 +30,10 @@ use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_diffs::ZoneDiffs;
 use crate::stat::zone_stat::Stats;
 use crate::sync::smp_list::Link;
-use crate::types::counts::BlockCount;
 use crate::types::error::BootError;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::zone::section_init;
 use crate::zone::zone::Zone;
 use crate::zonelist::node_states::NodeStates;
 use crate::zonelist::world::World;
@@ -153,7 +153,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let mut parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
     let has_fast_path = has_fast_path(&machine, config)?;
-    let is_lazy = config.is_lazy() && is_blank(&machine, config);
+    let is_lazy = leaves_sections(&machine, config) || config.may_grow();
     parts.clear(config, is_lazy);
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, has_fast_path);
@@ -216,10 +216,15 @@ fn is_blank<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
     !config.mechanisms.is_hardened() || machine.starts_zeroed()
 }
 
+/// Returns whether sections are initialised when they are used.
+fn leaves_sections<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
+    config.is_lazy() && is_blank(machine, config)
+}
+
 /// Frees all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    if world.shared.frames.is_lazy {
+    if leaves_sections(&world.shared.machine, config) {
         config.pieces().for_each(|piece| leave_uninit(config, world, piece));
     }
     if world.shared.frames.is_dirty {
@@ -362,7 +367,8 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
             let cma = config.cma.iter().any(|range| range.intersect(here) == here);
             let migratetype = if cma { MigrateType::Cma } else { MigrateType::Movable };
             if let Some(frame) = frames.frame(pfn).filter(|&frame| frames.pageblock(frame).zone().is_none()) {
-                frames.set_pageblock(frame, Pageblock::new(piece.zone, migratetype));
+                let pageblock = Pageblock::new(piece.zone, migratetype);
+                frames.set_pageblock(frame, if piece.present { pageblock } else { Pageblock::absent(piece.zone) });
             }
             pfn = here.end;
         }
@@ -383,14 +389,7 @@ fn leave_uninit<M: Machine>(config: &Config<'_>, world: &World<'_, M>, piece: Pi
         }
     }
     let Some(zone) = world.zone(piece.zone).filter(|_| left != 0) else { return };
-    let count = BlockCount(u64::from(left)).frames(max_order);
-    world.pinned(|cx| {
-        let guard = zone.lock(cx);
-        zone.present.add(count.0, Ordering::Relaxed);
-        zone.managed.add(count.0, Ordering::Relaxed);
-        zone.uninit.add(left, Ordering::Relaxed);
-        guard.buddy().tally.count(MigrateType::Movable, count);
-    });
+    world.pinned(|cx| section_init::leave(zone, &zone.lock(cx).buddy(), Frame(0), left));
 }
 
 /// Zeroes the states and links of all sections that boot initialises.
@@ -408,7 +407,7 @@ fn clear_others<M: Machine>(world: &World<'_, M>) {
 fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
     let frames = &world.shared.frames;
     let pageblock_order = frames.geometry.pageblock_order;
-    for (pfn, order) in piece.range.blocks(world.max_order()) {
+    for (pfn, order) in piece.range.blocks(world.max_order()).filter(|_| piece.present) {
         let Some(frame) = frames.frame(pfn).filter(|&frame| !frames.is_uninit(frame)) else { continue };
         // A block above the pageblock order starts a pageblock of its own zone, so one look is enough for all of it.
         let owner = frames.pageblock(frame).zone();

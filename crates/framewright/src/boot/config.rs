@@ -33,17 +33,26 @@ pub struct Region {
     ///
     /// Memory that is not usable is present but withheld, until [`crate::Allocator::bring_online`].
     pub usable: bool,
+    /// Whether the memory is there at boot.
+    ///
+    /// Memory that is not has descriptors, and may be added later ([`crate::Allocator::add_memory`]).
+    pub present: bool,
 }
 
 impl Region {
     /// Returns usable memory: the frames from `start` to `end`, exclusive, on `node`.
     pub const fn usable(start: u64, end: u64, node: u8) -> Region {
-        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
+        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true, present: true }
     }
 
     /// Returns memory that is in use otherwise: firmware, the kernel's image, the descriptors themselves.
     pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
         Region { usable: false, ..Region::usable(start, end, node) }
+    }
+
+    /// Returns address space where memory may be added after boot, in whole largest blocks.
+    pub const fn possible(start: u64, end: u64, node: u8) -> Region {
+        Region { present: false, ..Region::reserved(start, end, node) }
     }
 }
 
@@ -141,6 +150,11 @@ impl<'c> Config<'c> {
         }
     }
 
+    /// Returns whether memory may be added after boot.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.regions.iter().any(|region| !region.present)
+    }
+
     /// Returns whether a block has memory of the type CMA.
     pub(crate) fn has_cma(&self, block: PfnRange) -> bool {
         self.cma.iter().any(|range| !range.intersect(block).is_empty())
@@ -164,7 +178,7 @@ impl<'c> Config<'c> {
                     let end = config.boundary_behind(start).min(rest.end);
                     rest.start = end;
                     let zone = ZoneIdx::of(region.node, config.kind_at(start));
-                    Piece { range: PfnRange { start, end }, zone, usable: region.usable }
+                    Piece { range: PfnRange { start, end }, zone, usable: region.usable, present: region.present }
                 })
             })
         })
@@ -219,7 +233,9 @@ impl<'c> Config<'c> {
         let mut behind = Pfn(0);
         for (i, region) in self.regions.iter().enumerate() {
             let range = region.range;
-            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
+            let is_possible = region.present
+                || (!region.usable && range.start.is_aligned(max_order) && range.end.is_aligned(max_order));
+            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 || !is_possible {
                 return Err(BootError::BadRegion(i));
             }
             behind = range.end;
@@ -236,6 +252,8 @@ impl<'c> Config<'c> {
     }
 
     /// Returns the sizes of a zone: span, present and managed frames.
+    ///
+    /// Memory that may be added counts as present.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
         for piece in self.pieces().filter(|piece| piece.zone == zone) {
@@ -245,9 +263,12 @@ impl<'c> Config<'c> {
                 PfnRange { start: size.span.start.min(piece.range.start), end: size.span.end.max(piece.range.end) }
             };
             size.present = size.present.saturating_add(piece.range.frames());
-            if piece.usable {
-                size.managed = size.managed.saturating_add(piece.range.frames());
-            }
+            let counter = match piece {
+                Piece { usable: true, .. } => &mut size.managed,
+                Piece { present: false, .. } => &mut size.possible,
+                _ => continue,
+            };
+            *counter = counter.saturating_add(piece.range.frames());
         }
         size
     }
@@ -281,6 +302,7 @@ impl<'c> Config<'c> {
     }
 
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
+        let size = size.expected();
         let computed = || {
             let low = self.marks_of(zone, size).low;
             let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
@@ -300,7 +322,7 @@ impl<'c> Config<'c> {
         PcpPlan {
             size: self.pcp_of(zone, size),
             most: self.pcp_most_of(zone, size),
-            managed: size.managed,
+            managed: size.expected().managed,
             pageblock_order: self.geometry.pageblock_order,
             rules: self.mechanisms.list_rules(),
             is_hardened: self.mechanisms.is_hardened(),
@@ -315,7 +337,7 @@ impl<'c> Config<'c> {
             PcpSizing::Fixed => 0,
             PcpSizing::Tuned => {
                 let PcpSize { batch, high } = self.pcp_of(zone, size);
-                autotune::most(size.managed, self.cpus_at(zone), batch).max(high)
+                autotune::most(size.expected().managed, self.cpus_at(zone), batch).max(high)
             }
         }
     }
@@ -349,7 +371,7 @@ impl<'c> Config<'c> {
         if size.present == 0 {
             return 0;
         }
-        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.managed);
+        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed);
         let most = depot_size::most_magazines(size.present, entries, self.shards());
         depot_size::magazines(stored, frames, self.shards(), self.cpus.len()).min(most)
     }
@@ -368,7 +390,7 @@ impl<'c> Config<'c> {
     /// Returns the entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
-        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.managed));
+        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed));
         // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
     }
@@ -395,6 +417,7 @@ pub(crate) struct Piece {
     pub(crate) range: PfnRange,
     pub(crate) zone: ZoneIdx,
     pub(crate) usable: bool,
+    pub(crate) present: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -402,6 +425,15 @@ pub(crate) struct ZoneSize {
     pub(crate) span: PfnRange,
     pub(crate) present: u64,
     pub(crate) managed: u64,
+    /// Frames that may be added.
+    pub(crate) possible: u64,
+}
+
+impl ZoneSize {
+    /// Returns the size for which per-CPU lists are made: a zone without memory is expected to get all that may come.
+    fn expected(self) -> ZoneSize {
+        ZoneSize { managed: if self.managed == 0 { self.possible } else { self.managed }, ..self }
+    }
 }
 
 /// The runs of consecutive sections with memory, ascending.

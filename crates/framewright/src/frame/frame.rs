@@ -181,12 +181,22 @@ impl<M: Machine> Frames<'_, M> {
         self.is_lazy && self.pageblock(frame).is_uninit()
     }
 
+    /// Returns whether a frame lies where memory may be added, but none is yet.
+    pub(crate) fn is_absent(&self, frame: Frame) -> bool {
+        self.is_lazy && self.pageblock(frame).is_absent()
+    }
+
+    /// Returns the pageblocks of a section, by their first frames.
+    pub(crate) fn pageblocks_in(&self, section: Frame) -> impl Iterator<Item = Frame> + use<M> {
+        let blocks = PfnRange::new(0, self.geometry.max_order.frames()).blocks(self.geometry.pageblock_order);
+        blocks.map(move |(offset, _)| section.add(offset.0))
+    }
+
     /// Marks the pageblocks of a section as uninitialised, or as initialised.
     ///
     /// Caller holds: the zone lock.
     pub(crate) fn mark_uninit(&self, section: Frame, uninit: bool) {
-        for (offset, _) in PfnRange::new(0, self.geometry.max_order.frames()).blocks(self.geometry.pageblock_order) {
-            let at = section.add(offset.0);
+        for at in self.pageblocks_in(section) {
             self.set_pageblock(at, self.pageblock(at).with_uninit(uninit));
         }
     }
@@ -263,7 +273,8 @@ impl<M: Machine> Frames<'_, M> {
         if self.is_uninit(frame) {
             // An uninitialised section is a free block of the largest order.
             let order = self.geometry.max_order;
-            return (frame.align_down(order) == frame).then_some(Part::Free(frame, order));
+            let starts = frame.align_down(order) == frame && !self.is_absent(frame);
+            return starts.then_some(Part::Free(frame, order));
         }
         let head = self.head(frame);
         if head.is_going() {

@@ -47,6 +47,22 @@ impl Pageblock {
         Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
     }
 
+    /// Returns a pageblock of memory that may be added to `zone`; its section is uninitialised.
+    pub(crate) const fn absent(zone: ZoneIdx) -> Pageblock {
+        let present = Pageblock::new(zone, MigrateType::Movable).with_uninit(true);
+        Pageblock(present.0 & !Pageblock::PRESENT)
+    }
+
+    /// Returns whether there is no memory yet, but may be added.
+    pub(crate) const fn is_absent(self) -> bool {
+        self.0 & (Pageblock::PRESENT | Pageblock::UNINIT) == Pageblock::UNINIT
+    }
+
+    /// Returns the pageblock with memory.
+    pub(crate) const fn added(self) -> Pageblock {
+        Pageblock(self.0 | Pageblock::PRESENT)
+    }
+
     /// Returns the per-CPU lists that blocks are freed to: those of the type.
     ///
     /// `None` for an isolated pageblock or a hole.
@@ -154,6 +170,12 @@ mod tests {
         let uninit = block.with_uninit(true);
         assert!(uninit.is_uninit() && uninit.same_zone(block) && uninit.with(MigrateType::Movable).is_uninit());
         assert_eq!((uninit.with_uninit(false), uninit.lists()), (block, block.lists()));
+        let absent = Pageblock::absent(ZoneIdx(6));
+        assert!(
+            absent.is_absent() && !absent.added().is_absent() && !uninit.is_absent() && !Pageblock::HOLE.is_absent()
+        );
+        assert_eq!((absent.zone(), absent.zone_index(), absent.added().zone()), (None, 6, Some(ZoneIdx(6))));
+        assert_eq!(absent.added(), Pageblock::new(ZoneIdx(6), MigrateType::Movable).with_uninit(true));
     }
 
     #[test]

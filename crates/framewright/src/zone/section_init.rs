@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | its frames count as managed, free, movable | yes | yes |
 //! | its blocks are on the free lists | yes | no; reports count a free block of the largest order |
-//! | states and links | written | not looked at ([`Frames::is_uninit`](crate::frame::frame::Frames::is_uninit)) |
+//! | states and links | written | not looked at (`frame.rs::Frames::is_uninit`) |
 //! | head bytes | written | zero, so that a wrong free is refused on the fast path |
 //!
 //! A section becomes initialised under the zone lock:
@@ -17,6 +17,13 @@
 //!    lists serve each request as if all sections were on them.
 //! 2. [`init_at`]: a call names a frame in it, to isolate it or to take it.
 //! 3. [`init_next`]: the embedder initialises sections ahead of time (`Allocator::init_section`).
+//!
+//! A third kind of section is *absent*: address space where memory may be added (`memory_hotplug.rs`). The words of
+//! its pageblocks name the zone that the memory will belong to, and say that there is none. Added memory is an
+//! uninitialised section ([`add`]).
+//!
+//! A CPU that looks at a state without the lock may see the mark go before the state comes, or what was in the memory
+//! before boot. Such looks are hints, as they are during a split or a merge: each decision is made under the lock.
 //!
 //! Sections are initialised in ascending order and put at the end of their list, so requests get the addresses that
 //! they would get if boot had initialised all.
@@ -33,7 +40,7 @@
 use crate::buddy::buddy::Buddy;
 use crate::buddy::free_list::End;
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::types::counts::FrameCount;
+use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::Frame;
 use crate::zone::zone::Zone;
@@ -71,6 +78,30 @@ pub(crate) fn init_next<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) ->
         at = at.add(step);
     }
     false
+}
+
+/// Makes a section without memory an uninitialised one of this zone; returns false if it has memory.
+pub(crate) fn add<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>, section: Frame) -> bool {
+    let frames = buddy.frames();
+    if !frames.is_absent(section) {
+        return false;
+    }
+    for at in frames.pageblocks_in(section) {
+        frames.set_pageblock(at, frames.pageblock(at).added());
+    }
+    leave(zone, buddy, section, 1);
+    true
+}
+
+/// Counts `sections` uninitialised sections from `first` on as free memory of the zone.
+pub(crate) fn leave<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>, first: Frame, sections: u32) {
+    let count = BlockCount(u64::from(sections)).frames(buddy.max_order());
+    zone.present.add(count.0, Ordering::Relaxed);
+    zone.managed.add(count.0, Ordering::Relaxed);
+    zone.uninit.store(zone.uninit.load(Ordering::Relaxed).wrapping_add(sections), Ordering::Relaxed);
+    let from = zone.uninit_from.load(Ordering::Relaxed).min(first.0);
+    zone.uninit_from.store(from, Ordering::Relaxed);
+    buddy.tally.count(MigrateType::Movable, count);
 }
 
 /// Puts a section on the list of its type.

@@ -238,6 +238,11 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         section_init::init_at(self.zone, &self.buddy(), frame);
     }
 
+    /// Adds a section of new memory; returns false if it was added already.
+    pub(crate) fn add_section(&self, section: Frame) -> bool {
+        section_init::add(self.zone, &self.buddy(), section)
+    }
+
     /// Initialises the zone's next section; returns false if there is none.
     pub(crate) fn init_section(&self) -> bool {
         section_init::init_next(self.zone, &self.buddy())

@@ -64,7 +64,7 @@ impl<'a, M: Machine> World<'a, M> {
         let want = self.want(plan, alloc_flags);
         let is_reserved = |mt| mt == MigrateType::HighAtomic && alloc_flags.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
-        let first = frames.frame(stretch.start)?;
+        let first = frames.frame(stretch.start).filter(|&first| !frames.is_absent(first))?;
         let end = first.add(stretch.frames());
         let mut at = first;
         while at < end {

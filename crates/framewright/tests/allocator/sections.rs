@@ -5,7 +5,7 @@ use framewright::machine::{Ordering, Word};
 use framewright::report::{BuddyInfo, PageTypeInfo, ZoneInfo};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::units::{NodeId, Pfn, PfnRange};
-use framewright::{Allocator, Config, FrameState, FreeError, Layout, Order, Region, Request};
+use framewright::{AllocError, Allocator, BootError, Config, FrameState, FreeError, Layout, Order, Region, Request};
 use framewright_rt::{Solo, Storage};
 
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
@@ -107,4 +107,51 @@ fn the_size_decides() {
         let config = Config { mechanisms: framewright::Mechanisms::BASELINE, ..Config::new(&regions, &CPUS[..1]) };
         with(&config, |pages| assert_eq!(pages.init_section(NodeId(0)), is_lazy, "{sections}"));
     }
+}
+
+/// Memory that comes later is free at once, counts everywhere, and can go offline.
+#[test]
+fn memory_may_be_added_where_the_map_says_so() {
+    let regions = [
+        Region::usable(0, 0x4000, 0),
+        Region::possible(0x1_0000, 0x2_0000, 0),
+        Region::possible(0x10_0000, 0x20_0000, 1),
+    ];
+    for (section_init, is_zeroed) in [
+        (SectionInit::AtBoot, true),
+        (SectionInit::AtBoot, false),
+        (SectionInit::WhenUsed, false),
+        (SectionInit::BySize, true),
+    ] {
+        let config = Config { section_init, is_zeroed, ..Config::new(&regions, &CPUS) };
+        with(&config, |pages| {
+            let add = |start, end| pages.add_memory(PfnRange::new(start, end));
+            let present = || pages.validate().unwrap().present;
+            assert_eq!((present(), pages.state_of(Pfn(0x1_0000))), (0x4000, FrameState::Hole));
+            assert_eq!(pages.free(Pfn(0x1_0000), Order(0)), Err(FreeError::Foreign(Pfn(0x1_0000))));
+            assert_eq!(pages.bring_online(PfnRange::new(0, 0x20_0000)), 0);
+            let ask = Request::new(GFP_KERNEL, 10).on(NodeId(1));
+            let low = pages.alloc(&ask).unwrap();
+            assert!(low < Pfn(0x4000));
+            assert_eq!(add(0x1_0000, 0x1_0001), Err(AllocError::BadRange(PfnRange::new(0x1_0000, 0x1_0001))));
+            assert_eq!(add(0x3000, 0x4000), Err(AllocError::Foreign(Pfn(0x3000))));
+            assert_eq!(add(0x1_f000, 0x2_1000), Err(AllocError::Foreign(Pfn(0x2_0000))));
+            assert_eq!((add(0x1_4000, 0x1_8000), add(0x18_0000, 0x1c_0000)), (Ok(0x4000), Ok(0x4_0000)));
+            assert_eq!(add(0x1_0000, 0x2_0000), Err(AllocError::Foreign(Pfn(0x1_4000))));
+            assert_eq!(present(), 0x4_8000);
+            let high = pages.alloc(&ask).unwrap();
+            assert_eq!(high, Pfn(0x18_0000));
+            assert_eq!(pages.state_of(Pfn(0x17_ffff)), FrameState::Hole);
+            let contiguous = pages.alloc_contig(0x2000, Order(10), &Request::page(GFP_KERNEL)).unwrap();
+            pages.take_offline(PfnRange::new(0x1a_0000, 0x1c_0000)).unwrap();
+            assert_eq!(pages.validate().unwrap().offline, 0x2_0000);
+            assert_eq!(pages.bring_online(PfnRange::new(0x10_0000, 0x20_0000)), 0x2_0000);
+            pages.free_range(contiguous).unwrap();
+            [low, high].into_iter().for_each(|pfn| pages.free(pfn, Order(10)).unwrap());
+            pages.drain_all();
+            assert_eq!(pages.validate().unwrap().free, 0x4_8000);
+        });
+    }
+    let odd = [Region::usable(0, 0x4000, 0), Region::possible(0x1_0001, 0x2_0000, 0)];
+    assert_eq!(Layout::of(&Config::new(&odd, &CPUS)).unwrap_err(), BootError::BadRegion(1));
 }
