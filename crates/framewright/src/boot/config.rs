@@ -37,19 +37,47 @@ pub struct Region {
     ///
     /// Memory that is not usable is present but withheld, until [`crate::Allocator::bring_online`].
     pub usable: bool,
+    /// Whether the memory is there at boot.
+    ///
+    /// Memory that is not has descriptors, and may be added later ([`crate::Allocator::add_memory`]).
+    pub present: bool,
 }
 
 impl Region {
     /// Returns usable memory: the frames from `start` to `end`, exclusive, on `node`.
     pub const fn usable(start: u64, end: u64, node: u8) -> Region {
-        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
+        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true, present: true }
     }
 
     /// Returns memory that is in use otherwise: firmware, the kernel's image, the descriptors themselves.
     pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
         Region { usable: false, ..Region::usable(start, end, node) }
     }
+
+    /// Returns address space where memory may be added after boot, in whole largest blocks.
+    pub const fn possible(start: u64, end: u64, node: u8) -> Region {
+        Region { present: false, ..Region::reserved(start, end, node) }
+    }
 }
+
+/// When sections of memory are put on the free lists.
+///
+/// A section has the size of the largest block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SectionInit {
+    /// At boot up to 1,024 sections of memory (4 GiB on x86-64), else when they are used.
+    #[default]
+    BySize,
+    /// All at boot.
+    AtBoot,
+    /// Each when it is first used, or by [`crate::Allocator::init_section`].
+    WhenUsed,
+}
+
+/// Most sections that [`SectionInit::BySize`] initialises at boot.
+///
+/// They take about 40 ms if their descriptors are not resident.
+const SECTIONS_AT_BOOT: u64 = 1 << 10;
 
 /// Memory and CPUs that the allocator manages.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +106,14 @@ pub struct Config<'c> {
     pub tuning: &'c [Tuning],
     /// The mechanisms that are on.
     pub mechanisms: Mechanisms,
+    /// When sections are put on the free lists.
+    ///
+    /// At boot in any case where `hardened` fills freed memory and the machine's memory does not start zeroed.
+    pub section_init: SectionInit,
+    /// Whether `states`, `links`, `heads` and `pageblocks` of [`crate::Parts`] are zeroed; if not, boot zeroes them.
+    ///
+    /// It leaves the states and links of sections that are initialised when used.
+    pub is_zeroed: bool,
     /// Names of the embedder's counters in each zone, in zoneinfo's order; at most 14.
     pub zone_counters: &'static [&'static str],
     /// Names of the embedder's counters in each node, in zoneinfo's order; at most 48.
@@ -102,9 +138,30 @@ impl<'c> Config<'c> {
             watermark_scale_factor: 10,
             tuning: &[],
             mechanisms: Mechanisms::DEFAULT,
+            section_init: SectionInit::BySize,
+            is_zeroed: true,
             zone_counters: &[],
             node_counters: &[],
         }
+    }
+
+    /// Returns whether boot may leave sections uninitialised.
+    pub(crate) fn is_lazy(&self) -> bool {
+        match self.section_init {
+            SectionInit::AtBoot => false,
+            SectionInit::WhenUsed => true,
+            SectionInit::BySize => Runs::of(self).sections() > SECTIONS_AT_BOOT,
+        }
+    }
+
+    /// Returns whether memory may be added after boot.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.regions.iter().any(|region| !region.present)
+    }
+
+    /// Returns whether a block has memory of the type CMA.
+    pub(crate) fn has_cma(&self, block: PfnRange) -> bool {
+        self.cma.iter().any(|range| !range.intersect(block).is_empty())
     }
 
     /// Returns the nodes of memory and CPUs, each as often as it is named.
@@ -115,12 +172,12 @@ impl<'c> Config<'c> {
     /// Calls `visit` with the pieces of the memory map, which is cut at zone boundaries.
     // Not generic, so that its code exists once.
     pub(crate) fn each_piece(&self, visit: &mut dyn FnMut(Piece)) {
-        for region in self.regions {
-            let mut start = region.range.start;
-            while start < region.range.end {
-                let end = self.boundary_behind(start).min(region.range.end);
-                let zone = ZoneIdx::of(region.node, self.kind_at(start));
-                visit(Piece { range: PfnRange { start, end }, zone, usable: region.usable });
+        for &Region { range, node, usable, present } in self.regions {
+            let mut start = range.start;
+            while start < range.end {
+                let end = self.boundary_behind(start).min(range.end);
+                let zone = ZoneIdx::of(node, self.kind_at(start));
+                visit(Piece { range: PfnRange { start, end }, zone, usable, present });
                 start = end;
             }
         }
@@ -165,6 +222,8 @@ impl<'c> Config<'c> {
     }
 
     /// Returns the sizes of a zone: span, present and managed frames.
+    ///
+    /// Memory that may be added counts as present.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
         self.each_piece(&mut |piece| {
@@ -177,9 +236,12 @@ impl<'c> Config<'c> {
                 PfnRange { start: size.span.start.min(piece.range.start), end: size.span.end.max(piece.range.end) }
             };
             size.present = size.present.saturating_add(piece.range.frames());
-            if piece.usable {
-                size.managed = size.managed.saturating_add(piece.range.frames());
-            }
+            let counter = match piece {
+                Piece { usable: true, .. } => &mut size.managed,
+                Piece { present: false, .. } => &mut size.possible,
+                _ => return,
+            };
+            *counter = counter.saturating_add(piece.range.frames());
         });
         size
     }
@@ -267,7 +329,18 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if !C::PARTS.mobility && !self.config.cma.is_empty() {
             return Err(BootError::LeftOut(Feature::Mobility));
         }
+        if !C::PARTS.section_init && (self.section_init == SectionInit::WhenUsed || self.may_grow()) {
+            return Err(BootError::LeftOut(Feature::SectionInit));
+        }
         Ok(())
+    }
+
+    /// Returns whether a region is memory, or address space where memory may be added.
+    fn may_be(&self, region: &Region) -> bool {
+        let is_whole = |pfn: Pfn| pfn.is_aligned(self.geometry.max_order);
+        !C::PARTS.section_init
+            || region.present
+            || (!region.usable && is_whole(region.range.start) && is_whole(region.range.end))
     }
 
     /// Returns the number of nodes: one more than the highest named.
@@ -300,7 +373,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         let mut behind = Pfn(0);
         for (i, region) in self.regions.iter().enumerate() {
             let range = region.range;
-            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
+            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 || !self.may_be(region) {
                 return Err(BootError::BadRegion(i));
             }
             behind = range.end;
@@ -321,6 +394,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
     }
 
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
+        let size = size.expected();
         let computed = || {
             let low = self.marks_of(zone, size).low;
             let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
@@ -340,7 +414,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         PcpPlan {
             size: self.pcp_of(zone, size),
             most: self.pcp_most_of(zone, size),
-            managed: size.managed,
+            managed: size.expected().managed,
             pageblock_order: self.geometry.pageblock_order,
             rules: self.mechanisms().list_rules(false),
             is_hardened: self.mechanisms().is_hardened(),
@@ -355,7 +429,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             PcpSizing::Fixed => 0,
             PcpSizing::Tuned => {
                 let PcpSize { batch, high } = self.pcp_of(zone, size);
-                autotune::most(size.managed, self.cpus_at(zone), batch).max(high)
+                autotune::most(size.expected().managed, self.cpus_at(zone), batch).max(high)
             }
         }
     }
@@ -370,8 +444,8 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         !self.node_counters.is_empty() && self.mechanisms().keeps_deltas()
     }
 
-    /// Returns the number of magazines in each shard of a zone's depot.
-    pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
+    /// Returns the number of magazines in each shard of a zone's depot, of `entries` entries each.
+    pub(crate) fn magazines_of(&self, zone: ZoneIdx, entries: u32) -> u64 {
         let size = self.size_of(zone);
         let stored = match self.mechanisms().depot {
             Depot::Off => return 0,
@@ -381,8 +455,9 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if size.present == 0 {
             return 0;
         }
-        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.managed);
-        depot_size::magazines(stored, frames, self.shards(), self.cpus.len())
+        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed);
+        let most = depot_size::most_magazines(size.present, entries, self.shards());
+        depot_size::magazines(stored, frames, self.shards(), self.cpus.len()).min(most)
     }
 
     /// Returns the number of clusters of a zone.
@@ -399,7 +474,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
     /// Returns the entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
-        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.managed));
+        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed));
         // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
     }
@@ -411,6 +486,7 @@ pub(crate) struct Piece {
     pub(crate) range: PfnRange,
     pub(crate) zone: ZoneIdx,
     pub(crate) usable: bool,
+    pub(crate) present: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -418,6 +494,15 @@ pub(crate) struct ZoneSize {
     pub(crate) span: PfnRange,
     pub(crate) present: u64,
     pub(crate) managed: u64,
+    /// Frames that may be added.
+    pub(crate) possible: u64,
+}
+
+impl ZoneSize {
+    /// Returns the size for which per-CPU lists are made: a zone without memory is expected to get all that may come.
+    fn expected(self) -> ZoneSize {
+        ZoneSize { managed: if self.managed == 0 { self.possible } else { self.managed }, ..self }
+    }
 }
 
 /// The runs of consecutive sections with memory, ascending.

@@ -11,6 +11,7 @@ mod layout;
 mod range_threads;
 mod remerge;
 mod seam;
+mod sections;
 mod smp_list;
 #[path = "../threads/mod.rs"]
 mod threads;
