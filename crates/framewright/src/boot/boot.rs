@@ -10,8 +10,9 @@
 //! Cost: nothing is allocated here, and no managed memory is touched. Zeroed slices need no initialisation, and are
 //! written only where blocks begin.
 
-use crate::boot::config::{Config, Piece, Runs, Sizes};
+use crate::boot::config::{Config, Piece, Runs};
 use crate::boot::layout::{Layout, grain_of};
+use crate::boot::sizes::Sizes;
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
 use crate::frame::frame::Frames;

@@ -1,6 +1,7 @@
 //! Layout: how much memory the descriptors of a configuration need.
 
-use crate::boot::config::{Config, Runs, Sizes};
+use crate::boot::config::{Config, Runs};
+use crate::boot::sizes::Sizes;
 use crate::frame::cluster::Cluster;
 use crate::frame::map::Run;
 use crate::frame::owned_pageblock;
