@@ -207,8 +207,9 @@ call! {
         (layout, Layout::on::<Board>(config) == layout, layout.map_or(0, |layout| layout.bytes::<Board>()))
     }
 
-    fn config(regions: &'static [Region], cpus: &'static [NodeId]) -> (Config<'static>, Region, Region) {
-        (Config::new(regions, cpus), Region::usable(1, 2, 3), Region::reserved(1, 2, 3))
+    fn config(regions: &'static [Region], cpus: &'static [NodeId]) -> (Config<'static>, [Region; 3]) {
+        let regions_of_a_kind = [Region::usable(1, 2, 3), Region::reserved(1, 2, 3), Region::possible(1, 2, 3)];
+        (Config::new(regions, cpus), regions_of_a_kind)
     }
 
     fn boot(board: Board, config: &'static Config<'static>, parts: Parts<'static, Board>) -> Result<Pages, BootError> {
@@ -346,8 +347,12 @@ call! {
         (pages.balance(node), pages.compact(node), pages.compact_proactively(node))
     }
 
-    fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {
-        (pages.take_offline(range), pages.bring_online(range))
+    fn init_section(pages: &'static Pages, node: NodeId) -> bool {
+        pages.init_section(node)
+    }
+
+    fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64, Result<u64, AllocError>) {
+        (pages.take_offline(range), pages.bring_online(range), pages.add_memory(range))
     }
 
     fn pageblock(pages: &'static Pages, pfn: Pfn, mt: MigrateType) -> (Result<(), AllocError>, Option<MigrateType>) {

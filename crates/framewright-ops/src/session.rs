@@ -5,11 +5,11 @@
 
 use std::mem::ManuallyDrop;
 
-use framewright::machine::Fault;
+use framewright::machine::{Fault, Machine, Ordering, Word};
 use framewright::mechanisms::{NumaRead, NumaStat};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::watermark::highatomic_limit;
-use framewright::{Allocator, CpuId, FrameCounts, FrameState, Layout, MigrateType, Pfn};
+use framewright::{Allocator, CpuId, FrameCounts, FrameState, Layout, MigrateType, Parts, Pfn};
 use framewright_rt::{Solo, Storage};
 
 use crate::language::{Op, Outcome, Row, Shape, Wrong, zones};
@@ -38,6 +38,9 @@ pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<
         return Err(format!("its descriptors take {} MiB, more than {} MiB", bytes >> 20, MOST_BYTES >> 20));
     }
     let mut storage = Storage::new(&layout);
+    if !shape.is_zeroed {
+        soil(storage.parts());
+    }
     let booted = Allocator::boot(Solo::new(&shape.cpus), &config, storage.parts());
     // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator.
     // `unhook` drops what is on the heap.
@@ -47,6 +50,18 @@ pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<
     let result = body(&Session { player: &player });
     player.unhook();
     result
+}
+
+/// Writes to all descriptors that a free page, or an allocated page, begins there.
+fn soil<M: Machine>(parts: Parts<'_, M>) {
+    const FREE_PAGE: u64 = 0x2001;
+    const ALLOCATED_PAGE: u8 = 0x20;
+    parts.states.fill_with(|| Word::new(FREE_PAGE));
+    parts.heads.fill_with(|| Word::new(ALLOCATED_PAGE));
+    parts.pageblocks.fill_with(|| Word::new(u32::MAX));
+    for (link, node) in parts.links.iter().zip(1..) {
+        link.words().into_iter().for_each(|(_, word)| word.store(node, Ordering::Relaxed));
+    }
 }
 
 /// Counts of callbacks and fault points so far.

@@ -153,6 +153,7 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
             simpler.extend(simpler_terms(terms).into_iter().map(|terms| make(frames, align, terms)));
         }
         Op::TakeOffline(range) => simpler.extend(shorter(range).into_iter().map(Op::TakeOffline)),
+        Op::AddMemory(range) => simpler.extend(shorter(range).into_iter().map(Op::AddMemory)),
         Op::BringOnline(range) => simpler.extend(shorter(range).into_iter().map(Op::BringOnline)),
         Op::FreePart { handle, skip, frames } => {
             simpler.push(Op::Free(handle));

@@ -6,6 +6,7 @@
 //! it: [`crate::contender`].
 #![allow(unsafe_code, reason = "a block that was released gets its owner back by an unsafe call")]
 
+use framewright::config::SectionInit;
 use framewright::mechanisms::Hardened;
 use framewright::request::GFP_KERNEL;
 use framewright::units::{NodeId, Order, Pfn};
@@ -85,7 +86,8 @@ self_cell!(
 pub(crate) fn boot(setup: &Setup, machine: Native) -> Result<Owned, String> {
     let regions = [Region::usable(START, START + setup.frames as u64, 0)];
     let cpus = machine.nodes().to_vec();
-    let config = Config { mechanisms: setup.mechanisms, ..Config::new(&regions, &cpus) };
+    let section_init = SectionInit::AtBoot;
+    let config = Config { mechanisms: setup.mechanisms, section_init, ..Config::new(&regions, &cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     Owned::try_new(MutBorrow::new(Storage::new(&layout)), |storage| {
         Allocator::boot(machine, &config, storage.borrow_mut().parts()).map_err(|error| error.to_string())

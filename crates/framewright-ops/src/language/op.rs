@@ -25,7 +25,7 @@
 //! | `trace off`, `trace on` | whether the machine wants events: if so, frees never take the fast path |
 //! | `refresh 1`, `numa-stat off`, `numa-stat on` | `refresh_statistics`, `set_numa_stat` |
 //! | `count zone 0 Normal 3 by -5`, `count node 1 3 by 5` | `count_in_zone`, `count_in_node` |
-//! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600` | memory hotplug |
+//! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600`, `add-memory 0x800..0xc00` | memory hotplug |
 //! | `type 0x400 Reclaimable` | `set_pageblock_type` |
 //! | `fault Refill 3` | this point fails the third time that it is reached from now on |
 //! | `on-reclaim free 2`, `on-migrate move` | what the machine's callbacks do from now on |
@@ -224,6 +224,8 @@ pub enum Op {
     TakeOffline(PfnRange),
     /// Gives memory back.
     BringOnline(PfnRange),
+    /// Adds memory that was not there at boot.
+    AddMemory(PfnRange),
     /// Sets the type of the pageblock around a frame.
     SetType { pfn: Pfn, migratetype: MigrateType },
     /// Makes a point fail when it is reached the `hit`-th time from now on.
@@ -336,6 +338,7 @@ impl fmt::Display for Op {
             Op::Trace(on) => write!(f, "trace {}", on_or_off(*on)),
             Op::TakeOffline(range) => write!(f, "take-offline {range}"),
             Op::BringOnline(range) => write!(f, "bring-online {range}"),
+            Op::AddMemory(range) => write!(f, "add-memory {range}"),
             Op::SetType { pfn, migratetype } => write!(f, "type {pfn} {migratetype}"),
             Op::Fault { point, hit } => write!(f, "fault {point:?} {hit}"),
             Op::OnReclaim(what) => write!(f, "on-reclaim {what}"),

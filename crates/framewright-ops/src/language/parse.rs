@@ -72,6 +72,7 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
         "trace" => Op::Trace(words.on_or_off()?),
         "take-offline" => Op::TakeOffline(words.range()?),
         "bring-online" => Op::BringOnline(words.range()?),
+        "add-memory" => Op::AddMemory(words.range()?),
         "type" => Op::SetType { pfn: words.pfn()?, migratetype: words.migratetype()? },
         "fault" => Op::Fault { point: fault(words)?, hit: words.number("which time it fails")? },
         "on-reclaim" => Op::OnReclaim(on_reclaim(words)?),

@@ -9,6 +9,7 @@
 //! memory 0x1..0x9f node 0
 //! reserved 0x9f..0x100 node 0
 //! memory 0x100..0x400 node 1
+//! possible 0x800..0x1000 node 1
 //! cpus 0 1
 //! distances 10 20 20 10
 //! dma-end 0x40
@@ -22,15 +23,19 @@
 //! pcp 0 Normal 3 16
 //! zone-counters 3
 //! node-counters 4
+//! sections when-used
+//! descriptors dirty
 //! mechanisms fallback=claim-steal
 //! ```
 //!
 //! All sizes are in frames. `marks` are min, low and high, `reserve` the frames kept from requests by their highest
 //! zone, `pcp` batch and high. `zone-counters` and `node-counters` are the numbers of the embedder's counters in each.
-//! `mechanisms` names the switches that differ from the baseline.
+//! With `sections when-used`, sections are not put on the free lists at boot. With `descriptors dirty`, the descriptors
+//! are not zeroed before boot. `mechanisms` names the switches that differ from the baseline.
 
 use std::fmt;
 
+use framewright::config::SectionInit;
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Config, Geometry, Mechanisms, NodeId, Pfn, PfnRange, Region, Tuning, ZoneIdx};
 
@@ -66,6 +71,10 @@ pub struct Shape {
     pub zone_counters: usize,
     /// Counters that the embedder keeps in each node; at most 4.
     pub node_counters: usize,
+    /// When sections are put on the free lists; never by size.
+    pub section_init: SectionInit,
+    /// Whether the descriptors are zeroed before boot.
+    pub is_zeroed: bool,
     /// The mechanisms at work.
     pub mechanisms: Mechanisms,
 }
@@ -88,6 +97,8 @@ impl Shape {
             tuning: Vec::new(),
             zone_counters: 0,
             node_counters: 0,
+            section_init: SectionInit::AtBoot,
+            is_zeroed: true,
             mechanisms: Mechanisms::BASELINE,
         }
     }
@@ -104,6 +115,8 @@ impl Shape {
             min_free_kbytes: self.min_free_kbytes,
             watermark_scale_factor: self.watermark_scale_factor,
             tuning: &self.tuning,
+            section_init: self.section_init,
+            is_zeroed: self.is_zeroed,
             mechanisms: self.mechanisms,
             zone_counters: &OF_ZONES[..self.zone_counters],
             node_counters: &OF_NODES[..self.node_counters],
@@ -139,8 +152,9 @@ impl Shape {
             "page-shift" => self.geometry.page_shift = words.number("a page shift")?,
             "max-order" => self.geometry.max_order = words.order()?,
             "pageblock-order" => self.geometry.pageblock_order = words.order()?,
-            "memory" => self.regions.push(region(&mut words, true)?),
-            "reserved" => self.regions.push(region(&mut words, false)?),
+            "memory" => self.regions.push(region(&mut words, Region::usable)?),
+            "reserved" => self.regions.push(region(&mut words, Region::reserved)?),
+            "possible" => self.regions.push(region(&mut words, Region::possible)?),
             "cpus" => self.cpus = words.numbers("a node's number")?.into_iter().map(NodeId).collect(),
             "distances" => self.distances = words.numbers("a distance")?,
             "dma-end" => self.dma_end = words.pfn()?,
@@ -165,6 +179,14 @@ impl Shape {
             }
             "zone-counters" => self.zone_counters = counters(&mut words, OF_ZONES)?,
             "node-counters" => self.node_counters = counters(&mut words, OF_NODES)?,
+            "sections" => {
+                words.keyword("when-used")?;
+                self.section_init = SectionInit::WhenUsed;
+            }
+            "descriptors" => {
+                words.keyword("dirty")?;
+                self.is_zeroed = false;
+            }
             "mechanisms" => {
                 let list = words.word("mechanisms")?;
                 let wrong = |(part, _)| format!("`{part}` is no mechanism");
@@ -176,10 +198,10 @@ impl Shape {
     }
 }
 
-fn region(words: &mut Words<'_>, usable: bool) -> Result<Region, Reason> {
-    let range = words.range()?;
+fn region(words: &mut Words<'_>, kind: fn(u64, u64, u8) -> Region) -> Result<Region, Reason> {
+    let PfnRange { start, end } = words.range()?;
     words.keyword("node")?;
-    Ok(Region { range, node: words.node()?, usable })
+    Ok(kind(start.0, end.0, words.node()?.0))
 }
 
 /// Reads how many of these counters there are.
@@ -220,8 +242,13 @@ impl fmt::Display for Shape {
         optional(f, "page-shift", &page_shift, page_shift == default.geometry.page_shift)?;
         optional(f, "max-order", &max_order, max_order == default.geometry.max_order)?;
         optional(f, "pageblock-order", &pageblock_order, pageblock_order == default.geometry.pageblock_order)?;
-        for Region { range, node, usable } in &self.regions {
-            writeln!(f, "{} {range} node {}", if *usable { "memory" } else { "reserved" }, node.0)?;
+        for Region { range, node, usable, present } in &self.regions {
+            let kind = match (usable, present) {
+                (_, false) => "possible",
+                (true, _) => "memory",
+                (false, _) => "reserved",
+            };
+            writeln!(f, "{kind} {range} node {}", node.0)?;
         }
         list(f, "cpus", self.cpus.iter().map(|node| node.0))?;
         list(f, "distances", self.distances.iter().copied())?;
@@ -235,6 +262,8 @@ impl fmt::Display for Shape {
         self.tuning.iter().try_for_each(|tuning| tuned(f, tuning))?;
         optional(f, "zone-counters", &self.zone_counters, self.zone_counters == 0)?;
         optional(f, "node-counters", &self.node_counters, self.node_counters == 0)?;
+        optional(f, "sections", &"when-used", self.section_init != SectionInit::WhenUsed)?;
+        optional(f, "descriptors", &"dirty", self.is_zeroed)?;
         optional(f, "mechanisms", &Differing(self.mechanisms), self.mechanisms == Mechanisms::BASELINE)
     }
 }

@@ -214,6 +214,11 @@ impl Oracle {
         frames
     }
 
+    /// Adds memory; returns whether it may be added.
+    pub fn add(&mut self, range: PfnRange) -> bool {
+        self.memory.add(range)
+    }
+
     /// Notes that a pageblock was given another type.
     pub fn retyped(&mut self, pfn: Pfn) {
         self.memory.retyped(pfn);

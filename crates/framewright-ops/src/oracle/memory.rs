@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::{Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::{Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 
 use crate::language::{Handle, Shape};
 
@@ -63,6 +63,8 @@ pub struct Memory {
     frames: Vec<Known>,
     /// First frame of each zone, other zones' pageblocks included.
     begins: BTreeMap<ZoneIdx, Pfn>,
+    /// Where memory may be added, and to which zone.
+    possible: Vec<(PfnRange, ZoneIdx)>,
     pageblock_order: Order,
     max_order: Order,
 }
@@ -72,17 +74,20 @@ impl Memory {
     pub fn new(shape: &Shape) -> Memory {
         let geometry = shape.geometry;
         let (pageblock_order, max_order) = (geometry.pageblock_order, geometry.max_order);
-        let mut memory =
-            Memory { spans: Vec::new(), frames: Vec::new(), begins: BTreeMap::new(), pageblock_order, max_order };
+        let mut memory = Memory { pageblock_order, max_order, ..Memory::default() };
         let mut owners: BTreeMap<u64, ZoneIdx> = BTreeMap::new();
-        for (range, usable, own) in pieces(shape) {
+        for (range, region, own) in pieces(shape) {
             memory.begins.entry(own).or_insert(range.start);
+            if !region.present {
+                memory.possible.push((range, own));
+                continue;
+            }
             if let Some(part) = memory.own_part(range, own, &mut owners) {
                 memory.spans.push(Span { range: part, first: memory.frames.len() });
                 let known = Known { zone: own, used: Use::Free, cma: false };
                 memory.frames.extend((0..part.frames()).map(|_| known));
             }
-            if !usable {
+            if !region.usable {
                 for (head, order) in range.blocks(max_order) {
                     memory.set(PfnRange::block(head, order), Use::Withheld { head, order });
                 }
@@ -106,6 +111,30 @@ impl Memory {
         }
         let start = if first == own { piece.start } else { self.pageblock(piece.start).end };
         (start < piece.end).then_some(PfnRange { start, ..piece })
+    }
+
+    /// Adds memory where it may be added; returns whether it may, and none of it was there.
+    ///
+    /// Only whole largest blocks of one zone each are added.
+    pub fn add(&mut self, range: PfnRange) -> bool {
+        let order = self.max_order;
+        let sections = || range.blocks(order).map(|(start, _)| PfnRange::block(start, order));
+        let zone_of = |section: PfnRange| {
+            let fits = self.possible.iter().find(|(possible, _)| section.intersect(*possible) == section);
+            fits.filter(|_| self.known(section.start).is_none()).map(|(_, zone)| *zone)
+        };
+        let is_whole = !range.is_empty() && range.start.is_aligned(order) && range.end.is_aligned(order);
+        if !is_whole || !sections().all(|section| zone_of(section).is_some()) {
+            return false;
+        }
+        let added: Vec<_> = sections().filter_map(|section| Some((section, zone_of(section)?))).collect();
+        for (section, zone) in added {
+            let at = self.spans.partition_point(|span| span.range.start < section.start);
+            self.spans.insert(at, Span { range: section, first: self.frames.len() });
+            let known = Known { zone, used: Use::Free, cma: false };
+            self.frames.extend((0..section.frames()).map(|_| known));
+        }
+        true
     }
 
     /// Whole pageblocks of `cma` that begin in `memory`.
@@ -235,8 +264,8 @@ fn kind_at(shape: &Shape, pfn: Pfn) -> ZoneKind {
 
 /// Returns the memory map, cut wherever a zone may begin.
 ///
-/// Each piece has its range, whether it is usable, and its zone by address.
-fn pieces(shape: &Shape) -> Vec<(PfnRange, bool, ZoneIdx)> {
+/// Each piece has its range, the region that it is part of, and its zone by address.
+fn pieces(shape: &Shape) -> Vec<(PfnRange, Region, ZoneIdx)> {
     let movable = shape.movable.iter().flat_map(|range| [range.start, range.end]);
     let cuts = movable.chain([shape.dma_end, shape.dma32_end]).map(|cut| whole(shape, cut));
     let cuts: BTreeSet<Pfn> = cuts.collect();
@@ -245,7 +274,7 @@ fn pieces(shape: &Shape) -> Vec<(PfnRange, bool, ZoneIdx)> {
         let mut start = region.range.start;
         let inside = cuts.iter().copied().filter(|&cut| region.range.start < cut && cut < region.range.end);
         for end in inside.chain([region.range.end]) {
-            pieces.push((PfnRange { start, end }, region.usable, ZoneIdx::of(region.node, kind_at(shape, start))));
+            pieces.push((PfnRange { start, end }, *region, ZoneIdx::of(region.node, kind_at(shape, start))));
             start = end;
         }
     }

@@ -32,6 +32,17 @@ impl Player<'_> {
         }
     }
 
+    pub(crate) fn add_memory(&self, range: PfnRange) -> Result<Outcome, Wrong> {
+        let fits = self.oracle.borrow_mut().add(range);
+        match self.pages.add_memory(range) {
+            Ok(frames) if fits && frames == range.frames() => Ok(Outcome::Frames(frames)),
+            Err(error) if !fits => Ok(Outcome::NotServed(error)),
+            found => {
+                Err(format!("adding {range} gives {found:?}, but it may {}be added", if fits { "" } else { "not " }))
+            }
+        }
+    }
+
     pub(crate) fn set_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<Outcome, Wrong> {
         let (known, around) = {
             let oracle = self.oracle.borrow();

@@ -31,6 +31,7 @@ impl Player<'_> {
             Op::RawSplit { place, from, to } => self.at(place, |pfn| self.raw_split(pfn, from, to)),
             Op::TakeOffline(range) => self.take_offline(range),
             Op::BringOnline(range) => self.bring_online(range),
+            Op::AddMemory(range) => self.add_memory(range),
             Op::SetType { pfn, migratetype } => self.set_type(pfn, migratetype),
             Op::Expect(ref row) => match row.observe(self.pages) {
                 Some(found) if found == *row => Ok(Outcome::Done),

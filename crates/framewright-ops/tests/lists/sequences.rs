@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use framewright::config::SectionInit;
 use framewright::machine::Fault;
 use framewright::mechanisms::PRESETS;
-use framewright::{AllocError, FreeError};
+use framewright::{AllocError, FreeError, PfnRange, Region};
 use framewright_ops::rng::Rng;
+use framewright_ops::scenario::Step;
 use framewright_ops::shrink::shrink;
-use framewright_ops::{Checks, Outcome, Scenario, generate, run, run_with, variety};
+use framewright_ops::{Checks, Op, Outcome, Scenario, generate, run, run_with, variety};
 
 const CASES: u64 = 10_000;
 const PARTS: u64 = 4;
@@ -65,6 +67,55 @@ fn sequences_agree_with_the_oracle_3() {
 #[test]
 fn sequences_agree_with_the_oracle_4() {
     part(4);
+}
+
+/// Lets memory be added above all other, on some node, and adds it in two parts that overlap.
+fn grow(scenario: &mut Scenario, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let section = scenario.shape.geometry.max_order.frames();
+    let end = scenario.shape.regions.last().map_or(0, |region| region.range.end.0).next_multiple_of(section);
+    let start = end + section * rng.below(3);
+    let sections = rng.between(1, (4_096 / section).clamp(1, 8));
+    if start + sections * section > 1 << 40 || sections * section > 1 << 12 {
+        return;
+    }
+    let node = rng.below(scenario.shape.nodes() as u64) as u8;
+    scenario.shape.regions.push(Region::possible(start, start + sections * section, node));
+    let part = |from: u64, to: u64| Op::AddMemory(PfnRange::new(start + from * section, start + to * section));
+    let middle = rng.between(0, sections);
+    let ops =
+        [part(0, middle), part(middle, sections), part(0, sections), Op::AddMemory(PfnRange::new(start, start + 1))];
+    for op in ops {
+        let at = rng.below(scenario.steps.len() as u64 + 1) as usize;
+        scenario.steps.insert(at, op.into());
+    }
+}
+
+fn is_added(step: &Step, outcome: &Outcome) -> bool {
+    matches!((&step.op, outcome), (Op::AddMemory(_), Outcome::Frames(1..)))
+}
+
+/// Sections that are initialised when they are used, over descriptors that are zeroed or not.
+#[test]
+fn sequences_agree_with_the_oracle_where_sections_are_initialised_when_used() {
+    let cases = from_environment("FRAMEWRIGHT_CASES").unwrap_or(CASES) / PARTS;
+    let mut added = 0_u64;
+    for seed in 0..cases {
+        let run = |scenario: &Scenario| run_with(scenario, checks(scenario));
+        let mut scenario = generate::scenario(seed);
+        scenario.shape.section_init = if seed % 5 == 0 { SectionInit::AtBoot } else { SectionInit::WhenUsed };
+        scenario.shape.is_zeroed = seed % 2 == 0;
+        if seed % 3 == 0 {
+            grow(&mut scenario, seed);
+        }
+        let report = run(&scenario).unwrap_or_else(|_| {
+            let small = shrink(scenario.clone(), 20_000, |proposal| run(proposal).is_err());
+            panic!("scenario {seed}: {}", run(&small).unwrap_err())
+        });
+        let outcomes = scenario.steps.iter().zip(&report.outcomes);
+        added += outcomes.filter(|(step, outcome)| is_added(step, outcome)).count() as u64;
+    }
+    assert!(added >= cases / 4, "memory was added {added} times");
 }
 
 /// What an outcome is, in a word.

@@ -3,7 +3,7 @@
 
 use framewright::request::GFP_USER;
 use framewright::watermark::PcpSize;
-use framewright::{BootError, Config, Layout, NodeId, Region, Request};
+use framewright::{BootError, Config, FrameState, Layout, NodeId, Pfn, PfnRange, Region, Request};
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, CpuMode, Placement, Solo, Storage};
 
 const FRAMES: usize = 4096;
@@ -64,6 +64,33 @@ fn no_option_of_an_arena_panics() {
                 arena.validate().unwrap_or_else(|violation| panic!("{name}: {violation}"));
             }
             Err(error) => assert!(!error.to_string().is_empty(), "{name}"),
+        }
+    }
+}
+
+/// The kernel may refuse so much address space; nothing else may fail.
+#[test]
+fn arenas_up_to_16_tib_serve_pages() {
+    for (size, cpus) in [(1 << 40, 256), (1 << 44, 256)] {
+        match Arena::builder().size(size).cpus(cpus).without_background().build() {
+            Ok(arena) => {
+                let report = arena.report();
+                let block = arena.alloc(&Request::new(GFP_USER, 10)).unwrap();
+                assert_eq!((report.bytes, report.cpus), (size, cpus));
+                drop(block);
+                // SAFETY: nothing is freed that was not allocated here.
+                let allocator = unsafe { arena.allocator() };
+                let end = report.nodes[0].range.end.0;
+                let near_end = PfnRange::new(end - (1 << 18) - 5_000, end - (1 << 18));
+                allocator.alloc_range(near_end, GFP_USER).unwrap();
+                assert!(matches!(allocator.state_of(near_end.start), FrameState::Allocated(..)));
+                allocator.free_range(near_end).unwrap();
+                // Of exactly 16 TiB, the last largest block, here of 1 GiB, has no descriptors.
+                let is_used = !matches!(allocator.state_of(Pfn(end - 1)), FrameState::Hole);
+                assert_eq!(is_used, size < 1 << 44);
+            }
+            Err(ArenaError::Os(error)) => println!("{error}"),
+            Err(error) => panic!("{size}: {error}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The memory of the machine: nodes, zones and marks.
 
+use framewright::config::SectionInit;
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::{PcpSize, Tuning};
 use framewright::{Config, Mechanisms, Pfn, Region};
@@ -75,6 +76,7 @@ impl FioMap {
             dma32_end: Pfn(self.dma32_end),
             min_free_kbytes: Some(self.min_free_kbytes),
             tuning: &self.tuning,
+            section_init: SectionInit::AtBoot,
             ..Config::new(&self.regions, cpus)
         }
     }

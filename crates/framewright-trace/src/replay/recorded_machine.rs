@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
-use framewright::config::{Config, Region};
+use framewright::config::{Config, Region, SectionInit};
 use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize, Tuning};
 
@@ -130,6 +130,7 @@ impl RecordedMachine {
 
     pub(super) fn config(&self) -> Config<'_> {
         let mut config = Config::new(&self.regions, &self.cpus);
+        config.section_init = SectionInit::AtBoot;
         config.geometry.max_order = self.max_order;
         config.geometry.pageblock_order = self.pageblock_order;
         config.dma_end = self.dma_end;
@@ -247,7 +248,7 @@ fn regions(first_pass: &FirstPass, zones: Option<&ZoneInfo>, uses: &[FrameUse]) 
             }
             let end = at.add(run.len() as u64);
             if let Some(usable) = run.first().and_then(kind) {
-                regions.push(Region { range: PfnRange { start: at, end }, node, usable });
+                regions.push(Region { range: PfnRange { start: at, end }, node, usable, present: true });
             }
             at = end;
         }

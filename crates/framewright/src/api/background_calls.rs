@@ -30,6 +30,20 @@ impl<M: Machine> Allocator<'_, M> {
         run
     }
 
+    /// Initialises one section of a node's memory ahead of its first use; returns whether there was one.
+    ///
+    /// For a thread of each node after boot, so that no request does it
+    /// ([`SectionInit`](crate::config::SectionInit)). Each call takes one zone lock once.
+    ///
+    /// Context: any that may allocate, no lock held.
+    pub fn init_section(&self, node: NodeId) -> bool {
+        let world = self.world();
+        world.zones_of(node).any(|zone| {
+            let left = zone.uninit_racy(&world.shared) != 0;
+            left && world.pinned(|cx| zone.lock(cx).init_section()) == Some(true)
+        })
+    }
+
     /// Compacts a node's zones until each has a free block of the order asked for.
     ///
     /// Where mobilities are kept apart by force, each zone must also have a whole free pageblock for every mobility

@@ -131,6 +131,19 @@ impl<M: Machine> Allocator<'_, M> {
         online
     }
 
+    /// Adds memory that was not there at boot, in whole largest blocks; returns the number of frames.
+    ///
+    /// The memory map says where memory may be added ([`Region::possible`](crate::Region::possible)). Added memory is
+    /// free at once. [`Allocator::take_offline`] withholds it again. Context: one caller at a time for a range.
+    ///
+    /// # Errors
+    /// The range is no such address space, or some of it was added before; then nothing was added.
+    pub fn add_memory(&self, range: PfnRange) -> Result<u64, AllocError> {
+        let added = self.world.add_memory(range)?;
+        self.world.refresh_marks();
+        Ok(added)
+    }
+
     /// Sets the mobility that the pageblock around `pfn` is grouped under.
     ///
     /// Its free blocks move to the lists of that type. While a range is being allocated in the pageblock, they do so

@@ -10,8 +10,9 @@
 //! Cost: nothing is allocated here, and no managed memory is touched. Zeroed slices need no initialisation, and are
 //! written only where blocks begin.
 
-use crate::boot::config::{Config, Piece, Runs, Sizes};
+use crate::boot::config::{Config, Piece, Runs};
 use crate::boot::layout::{Layout, grain_of};
+use crate::boot::sizes::Sizes;
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
 use crate::frame::frame::Frames;
@@ -32,7 +33,8 @@ use crate::stat::zone_stat::Stats;
 use crate::sync::smp_list::Link;
 use crate::types::error::BootError;
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::types::units::{Frame, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::zone::section_init;
 use crate::zone::zone::Zone;
 use crate::zonelist::node_states::NodeStates;
 use crate::zonelist::world::World;
@@ -120,6 +122,23 @@ impl<M: Machine> Parts<'_, M> {
     }
 }
 
+impl<M: Machine> Parts<'_, M> {
+    /// Zeroes the descriptors of frames and pageblocks, unless they are zeroed.
+    ///
+    /// With `is_lazy`, states and links are zeroed when their sections are used.
+    fn clear(&mut self, config: &Config<'_>, is_lazy: bool) {
+        if config.is_zeroed {
+            return;
+        }
+        self.heads.fill_with(|| Word::new(0));
+        self.pageblocks.fill_with(|| Word::new(0));
+        if !is_lazy {
+            self.states.fill_with(|| Word::new(0));
+            self.links.fill_with(Link::default);
+        }
+    }
+}
+
 fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&'a mut [T], BootError> {
     let given = slice.len();
     slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
@@ -144,9 +163,11 @@ pub(crate) fn boot<'a, M: Machine>(
 ) -> Result<World<'a, M>, BootError> {
     let config = &Sizes::<M>::of(config);
     let layout = Layout::compute(config)?;
-    let parts = parts.cut(&layout)?;
-    place_runs(config, parts.runs);
+    let mut parts = parts.cut(&layout)?;
+    place_runs(config, parts.runs, layout.frames as u32);
     let has_fast_path = has_fast_path(&machine, config)?;
+    let is_lazy = M::FEATURES.section_init && (leaves_sections(&machine, config) || config.may_grow());
+    parts.clear(config, is_lazy);
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(config.mechanisms()));
     place_zones(config, parts.zones, parts.pcps, has_fast_path);
     place_zonelists(config, parts.zonelists);
@@ -168,6 +189,8 @@ pub(crate) fn boot<'a, M: Machine>(
             layout.zones,
             config.geometry.pageblock_order,
         ),
+        lazy: is_lazy,
+        dirty: is_lazy && !config.is_zeroed,
     };
     let world = World {
         shared: Shared {
@@ -203,10 +226,26 @@ pub(crate) fn boot<'a, M: Machine>(
     Ok(world)
 }
 
+/// Returns whether memory may be freed as it is, without a pattern in it.
+fn is_blank<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> bool {
+    !config.mechanisms().is_hardened() || machine.starts_zeroed()
+}
+
+/// Returns whether sections are initialised when they are used.
+fn leaves_sections<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> bool {
+    config.is_lazy() && is_blank(machine, config)
+}
+
 /// Frees all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.mechanisms().is_hardened() || world.shared.machine.starts_zeroed();
+    if world.shared.frames.is_lazy() && leaves_sections(&world.shared.machine, config) {
+        config.each_piece(&mut |piece| leave_uninit(config, world, piece));
+    }
+    if world.shared.frames.is_dirty() {
+        clear_others(world);
+    }
+    let blank = is_blank(&world.shared.machine, config);
     config.each_piece(&mut |piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
@@ -228,21 +267,23 @@ fn depots<'a, M: Machine>(
     Depots { shards, magazines, each: config.shards(), base, entries, slots }
 }
 
-fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
+/// Places the runs of the map, up to the frames that have descriptors; all others are holes.
+fn place_runs(config: &Config<'_>, runs: &mut [Run], described: u32) {
     let shift = config.geometry.max_order.0;
     let mut first = 0_u32;
     for (run, (start, end)) in runs.iter_mut().zip(Runs::of(config)) {
-        let frames = (end.saturating_sub(start) << shift) as u32;
+        let left = described.saturating_sub(first);
+        let frames = (end.saturating_sub(start) << shift).min(left.into()) as u32;
         *run = Run { pfn: Pfn(start << shift), first, frames };
         first = first.saturating_add(frames);
     }
 }
 
 fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
-    let each = config.shards();
+    let (each, entries) = (config.shards(), config.magazine_entries());
     let mut next = 0_u32;
     for (i, zone) in config.zones().enumerate() {
-        let magazines = config.magazines_of(zone) as u32;
+        let magazines = config.magazines_of(zone, entries) as u32;
         let start = i.saturating_mul(each);
         for (number, shard) in (0..).zip(shards.get_mut(start..start.saturating_add(each)).unwrap_or_default()) {
             shard.place(LockName::depot(zone, number), next, magazines);
@@ -349,11 +390,38 @@ fn tag_pageblocks<M: Machine>(config: &Sizes<'_, M>, world: &World<'_, M>) {
             let cma = M::FEATURES.mobility && config.cma.iter().any(|range| range.intersect(here) == here);
             let migratetype = if cma { MigrateType::Cma } else { MigrateType::Movable };
             if let Some(frame) = frames.frame(pfn).filter(|&frame| frames.pageblock(frame).zone().is_none()) {
-                frames.set_pageblock(frame, Pageblock::new(piece.zone, migratetype));
+                let is_absent = M::FEATURES.section_init && !piece.present;
+                let present = Pageblock::new(piece.zone, migratetype);
+                frames.set_pageblock(frame, if is_absent { Pageblock::absent(piece.zone) } else { present });
             }
             pfn = here.end;
         }
     });
+}
+
+/// Marks the whole sections of a piece as uninitialised, unless they have CMA memory.
+///
+/// Their frames count as free.
+fn leave_uninit<M: Machine>(config: &Config<'_>, world: &World<'_, M>, piece: Piece) {
+    let (frames, max_order) = (&world.shared.frames, world.max_order());
+    let mut left = 0_u32;
+    for (pfn, order) in piece.range.blocks(max_order) {
+        let is_left = order == max_order && piece.usable && !config.has_cma(PfnRange::block(pfn, order));
+        if let Some(frame) = frames.frame(pfn).filter(|_| is_left) {
+            frames.mark_uninit(frame, true);
+            left = left.saturating_add(1);
+        }
+    }
+    let Some(zone) = world.zone(piece.zone).filter(|_| left != 0) else { return };
+    world.pinned(|cx| section_init::leave(zone, &zone.lock(cx).buddy(), Frame(0), left));
+}
+
+/// Zeroes the states and links of all sections that boot initialises.
+fn clear_others<M: Machine>(world: &World<'_, M>) {
+    let frames = &world.shared.frames;
+    let sections = (0..frames.states.len()).step_by(world.max_order().frames().max(1) as usize);
+    let initialised = sections.map(|index| Frame(index as u32)).filter(|&section| !frames.is_uninit(section));
+    initialised.for_each(|section| frames.clear_section(section));
 }
 
 /// Frees a piece's blocks, or withholds them.
@@ -364,7 +432,7 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
     let frames = &world.shared.frames;
     let pageblock_order = frames.geometry.pageblock_order;
     for (pfn, order) in piece.range.blocks(world.max_order()) {
-        let Some(frame) = frames.frame(pfn) else { continue };
+        let Some(frame) = frames.frame(pfn).filter(|&frame| !frames.is_uninit(frame)) else { continue };
         // A block above the pageblock order starts a pageblock of its own zone, so one look is enough for all of it.
         let owner = frames.pageblock(frame).zone();
         debug_assert!(order < pageblock_order || owner == Some(piece.zone));

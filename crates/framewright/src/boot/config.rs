@@ -12,18 +12,9 @@
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 
-use core::marker::PhantomData;
-use core::ops::Deref;
-
 use crate::frame::frame::Geometry;
-use crate::pcp::pcp::PcpPlan;
-use crate::pcp::{autotune, depot_size, pcp};
-use crate::policy::mechanisms::{Depot, Mechanisms, PcpSizing};
-use crate::policy::pcp_size::PcpSize;
+use crate::policy::mechanisms::Mechanisms;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
-use crate::seam::compiled::Compiled;
-use crate::stat::{node_stat, zone_diffs};
-use crate::types::error::{BootError, Feature};
 use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A range of memory on one node.
@@ -37,19 +28,47 @@ pub struct Region {
     ///
     /// Memory that is not usable is present but withheld, until [`crate::Allocator::bring_online`].
     pub usable: bool,
+    /// Whether the memory is there at boot.
+    ///
+    /// Memory that is not has descriptors, and may be added later ([`crate::Allocator::add_memory`]).
+    pub present: bool,
 }
 
 impl Region {
     /// Returns usable memory: the frames from `start` to `end`, exclusive, on `node`.
     pub const fn usable(start: u64, end: u64, node: u8) -> Region {
-        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
+        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true, present: true }
     }
 
     /// Returns memory that is in use otherwise: firmware, the kernel's image, the descriptors themselves.
     pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
         Region { usable: false, ..Region::usable(start, end, node) }
     }
+
+    /// Returns address space where memory may be added after boot, in whole largest blocks.
+    pub const fn possible(start: u64, end: u64, node: u8) -> Region {
+        Region { present: false, ..Region::reserved(start, end, node) }
+    }
 }
+
+/// When sections of memory are put on the free lists.
+///
+/// A section has the size of the largest block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SectionInit {
+    /// At boot up to 1,024 sections of memory (4 GiB on x86-64), else when they are used.
+    #[default]
+    BySize,
+    /// All at boot.
+    AtBoot,
+    /// Each when it is first used, or by [`crate::Allocator::init_section`].
+    WhenUsed,
+}
+
+/// Most sections that [`SectionInit::BySize`] initialises at boot.
+///
+/// They take about 40 ms if their descriptors are not resident.
+const SECTIONS_AT_BOOT: u64 = 1 << 10;
 
 /// Memory and CPUs that the allocator manages.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +97,14 @@ pub struct Config<'c> {
     pub tuning: &'c [Tuning],
     /// The mechanisms that are on.
     pub mechanisms: Mechanisms,
+    /// When sections are put on the free lists.
+    ///
+    /// At boot in any case where `hardened` fills freed memory and the machine's memory does not start zeroed.
+    pub section_init: SectionInit,
+    /// Whether `states`, `links`, `heads` and `pageblocks` of [`crate::Parts`] are zeroed; if not, boot zeroes them.
+    ///
+    /// It leaves the states and links of sections that are initialised when used.
+    pub is_zeroed: bool,
     /// Names of the embedder's counters in each zone, in zoneinfo's order; at most 14.
     pub zone_counters: &'static [&'static str],
     /// Names of the embedder's counters in each node, in zoneinfo's order; at most 48.
@@ -102,25 +129,46 @@ impl<'c> Config<'c> {
             watermark_scale_factor: 10,
             tuning: &[],
             mechanisms: Mechanisms::DEFAULT,
+            section_init: SectionInit::BySize,
+            is_zeroed: true,
             zone_counters: &[],
             node_counters: &[],
         }
     }
 
+    /// Returns whether boot may leave sections uninitialised.
+    pub(crate) fn is_lazy(&self) -> bool {
+        match self.section_init {
+            SectionInit::AtBoot => false,
+            SectionInit::WhenUsed => true,
+            SectionInit::BySize => Runs::of(self).sections() > SECTIONS_AT_BOOT,
+        }
+    }
+
+    /// Returns whether memory may be added after boot.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.regions.iter().any(|region| !region.present)
+    }
+
+    /// Returns whether a block has memory of the type CMA.
+    pub(crate) fn has_cma(&self, block: PfnRange) -> bool {
+        self.cma.iter().any(|range| !range.intersect(block).is_empty())
+    }
+
     /// Returns the nodes of memory and CPUs, each as often as it is named.
-    fn nodes(&self) -> impl Iterator<Item = NodeId> + use<'c> {
+    pub(crate) fn named_nodes(&self) -> impl Iterator<Item = NodeId> + use<'c> {
         self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied())
     }
 
     /// Calls `visit` with the pieces of the memory map, which is cut at zone boundaries.
     // Not generic, so that its code exists once.
     pub(crate) fn each_piece(&self, visit: &mut dyn FnMut(Piece)) {
-        for region in self.regions {
-            let mut start = region.range.start;
-            while start < region.range.end {
-                let end = self.boundary_behind(start).min(region.range.end);
-                let zone = ZoneIdx::of(region.node, self.kind_at(start));
-                visit(Piece { range: PfnRange { start, end }, zone, usable: region.usable });
+        for &Region { range, node, usable, present } in self.regions {
+            let mut start = range.start;
+            while start < range.end {
+                let end = self.boundary_behind(start).min(range.end);
+                let zone = ZoneIdx::of(node, self.kind_at(start));
+                visit(Piece { range: PfnRange { start, end }, zone, usable, present });
                 start = end;
             }
         }
@@ -165,6 +213,8 @@ impl<'c> Config<'c> {
     }
 
     /// Returns the sizes of a zone: span, present and managed frames.
+    ///
+    /// Memory that may be added counts as present.
     pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
         let mut size = ZoneSize::default();
         self.each_piece(&mut |piece| {
@@ -177,9 +227,12 @@ impl<'c> Config<'c> {
                 PfnRange { start: size.span.start.min(piece.range.start), end: size.span.end.max(piece.range.end) }
             };
             size.present = size.present.saturating_add(piece.range.frames());
-            if piece.usable {
-                size.managed = size.managed.saturating_add(piece.range.frames());
-            }
+            let counter = match piece {
+                Piece { usable: true, .. } => &mut size.managed,
+                Piece { present: false, .. } => &mut size.possible,
+                _ => return,
+            };
+            *counter = counter.saturating_add(piece.range.frames());
         });
         size
     }
@@ -210,7 +263,7 @@ impl<'c> Config<'c> {
     /// Returns the CPUs that share a zone's memory.
     ///
     /// Those of its node, or all if it has none.
-    fn cpus_at(&self, zone: ZoneIdx) -> u64 {
+    pub(crate) fn cpus_at(&self, zone: ZoneIdx) -> u64 {
         let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
         if here == 0 { self.cpus.len() as u64 } else { here as u64 }
     }
@@ -231,186 +284,13 @@ impl<'c> Config<'c> {
     }
 }
 
-/// A configuration for a machine of which something may be known when it is compiled.
-pub(crate) struct Sizes<'c, C: Compiled> {
-    config: &'c Config<'c>,
-    compiled: PhantomData<C>,
-}
-
-impl<'c, C: Compiled> Deref for Sizes<'c, C> {
-    type Target = Config<'c>;
-
-    fn deref(&self) -> &Config<'c> {
-        self.config
-    }
-}
-
-impl<'c, C: Compiled> Sizes<'c, C> {
-    pub(crate) const fn of(config: &'c Config<'c>) -> Self {
-        Sizes { config, compiled: PhantomData }
-    }
-
-    /// Returns the mechanisms that are on.
-    #[inline(always)]
-    pub(crate) fn mechanisms(&self) -> &Mechanisms {
-        match const { &C::FIXED } {
-            Some(fixed) => fixed,
-            None => &self.config.mechanisms,
-        }
-    }
-
-    /// Refuses what the machine was not compiled for.
-    fn check_compiled(&self) -> Result<(), BootError> {
-        if let Some(switch) = C::FIXED.and_then(|fixed| fixed.difference(&self.config.mechanisms)) {
-            return Err(BootError::OtherMechanisms(switch));
-        }
-        if !C::PARTS.mobility && !self.config.cma.is_empty() {
-            return Err(BootError::LeftOut(Feature::Mobility));
-        }
-        Ok(())
-    }
-
-    /// Returns the number of nodes: one more than the highest named.
-    pub(crate) fn nodes(&self) -> usize {
-        if !C::PARTS.nodes {
-            return 1;
-        }
-        self.config.nodes().map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
-    }
-
-    pub(crate) fn check(&self) -> Result<(), BootError> {
-        let Geometry { page_shift, max_order, pageblock_order } = self.geometry;
-        if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
-            return Err(BootError::BadGeometry);
-        }
-        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
-            return Err(BootError::BadCpus);
-        }
-        for (of, given, most) in
-            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)]
-        {
-            if given > most {
-                return Err(BootError::TooManyCounters { of, given, most });
-            }
-        }
-        if let Some(reason) = self.mechanisms().conflict() {
-            return Err(BootError::Mechanisms(reason));
-        }
-        self.check_compiled()?;
-        let mut behind = Pfn(0);
-        for (i, region) in self.regions.iter().enumerate() {
-            let range = region.range;
-            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
-                return Err(BootError::BadRegion(i));
-            }
-            behind = range.end;
-        }
-        let nodes = if C::PARTS.nodes { NodeId::LIMIT } else { 1 };
-        if let Some(node) = self.config.nodes().find(|node| node.index() >= nodes) {
-            return Err(if C::PARTS.nodes { BootError::BadNode(node) } else { BootError::LeftOut(Feature::Nodes) });
-        }
-        let entries = self.nodes().saturating_mul(self.nodes());
-        if !self.distances.is_empty() && self.distances.len() != entries {
-            return Err(BootError::BadDistances);
-        }
-        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
-    }
-
-    pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c, C> {
-        (0..self.nodes().saturating_mul(ZoneKind::COUNT) as u16).map(ZoneIdx)
-    }
-
-    pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
-        let computed = || {
-            let low = self.marks_of(zone, size).low;
-            let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
-            if self.mechanisms().has_depot() {
-                depot_size::high_of(linux, size.managed, self.cpus_at(zone))
-            } else {
-                linux
-            }
-        };
-        self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
-    }
-
-    /// Returns the plan of a CPU's lists of a zone.
-    ///
-    /// Without a fast path: boot asks the machine for that.
-    pub(crate) fn pcp_plan(&self, zone: ZoneIdx, size: ZoneSize) -> PcpPlan {
-        PcpPlan {
-            size: self.pcp_of(zone, size),
-            most: self.pcp_most_of(zone, size),
-            managed: size.managed,
-            pageblock_order: self.geometry.pageblock_order,
-            rules: self.mechanisms().list_rules(false),
-            is_hardened: self.mechanisms().is_hardened(),
-        }
-    }
-
-    /// Returns the size to which a CPU's lists of a zone may grow.
-    ///
-    /// In frames; 0 if their size is fixed.
-    fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
-        match self.mechanisms().pcp_size {
-            PcpSizing::Fixed => 0,
-            PcpSizing::Tuned => {
-                let PcpSize { batch, high } = self.pcp_of(zone, size);
-                autotune::most(size.managed, self.cpus_at(zone), batch).max(high)
-            }
-        }
-    }
-
-    /// Returns the number of shards of each zone's depot.
-    pub(crate) fn shards(&self) -> usize {
-        if self.mechanisms().has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
-    }
-
-    /// Returns whether CPUs keep part of the embedder's counts of nodes.
-    pub(crate) fn keeps_node_counts(&self) -> bool {
-        !self.node_counters.is_empty() && self.mechanisms().keeps_deltas()
-    }
-
-    /// Returns the number of magazines in each shard of a zone's depot.
-    pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
-        let size = self.size_of(zone);
-        let stored = match self.mechanisms().depot {
-            Depot::Off => return 0,
-            Depot::Eighth => size.present / 8,
-            Depot::All => size.present,
-        };
-        if size.present == 0 {
-            return 0;
-        }
-        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.managed);
-        depot_size::magazines(stored, frames, self.shards(), self.cpus.len())
-    }
-
-    /// Returns the number of clusters of a zone.
-    ///
-    /// Enough for all of its memory when each is full, as in the series that proposed them.
-    pub(crate) fn clusters_of(&self, zone: ZoneIdx) -> u32 {
-        let size = self.size_of(zone);
-        let batch = u64::from(self.pcp_of(zone, size).batch);
-        // Refills of one page at a time need no clusters.
-        let has_some = self.mechanisms().keeps_clusters() && size.present != 0 && batch > 1;
-        if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
-    }
-
-    /// Returns the entries of each magazine: as many as the largest of any zone uses.
-    pub(crate) fn magazine_entries(&self) -> u32 {
-        let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
-        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.managed));
-        // Whole cache lines, so that no two CPUs' magazines share one.
-        entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
-    }
-}
-
 /// A part of the map that lies in one zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) range: PfnRange,
     pub(crate) zone: ZoneIdx,
     pub(crate) usable: bool,
+    pub(crate) present: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -418,6 +298,15 @@ pub(crate) struct ZoneSize {
     pub(crate) span: PfnRange,
     pub(crate) present: u64,
     pub(crate) managed: u64,
+    /// Frames that may be added.
+    pub(crate) possible: u64,
+}
+
+impl ZoneSize {
+    /// Returns the size for which per-CPU lists are made: a zone without memory is expected to get all that may come.
+    pub(crate) fn expected(self) -> ZoneSize {
+        ZoneSize { managed: if self.managed == 0 { self.possible } else { self.managed }, ..self }
+    }
 }
 
 /// The runs of consecutive sections with memory, ascending.

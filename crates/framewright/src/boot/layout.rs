@@ -1,6 +1,7 @@
 //! Layout: how much memory the descriptors of a configuration need.
 
-use crate::boot::config::{Config, Runs, Sizes};
+use crate::boot::config::{Config, Runs};
+use crate::boot::sizes::Sizes;
 use crate::frame::cluster::Cluster;
 use crate::frame::map::Run;
 use crate::frame::owned_pageblock;
@@ -84,21 +85,24 @@ impl Layout {
 
     pub(crate) fn compute<C: Compiled>(config: &Sizes<'_, C>) -> Result<Layout, BootError> {
         config.check()?;
-        let slots = Runs::of(config).sections();
-        let frames = slots.saturating_mul(config.geometry.max_order.frames());
-        if frames > Frame::LIMIT {
+        let shift = config.geometry.max_order.0;
+        let frames = Runs::of(config).sections().saturating_mul(config.geometry.max_order.frames());
+        if frames > MOST_FRAMES {
             return Err(BootError::TooManyFrames { frames });
         }
+        let slots = (frames >> shift).min(Frame::LIMIT >> shift);
+        let frames = slots << shift;
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
+        let each = config.magazine_entries();
         let (mut magazines, mut ring_slots, mut clusters) = (0_u64, 0_u64, 0_usize);
         for zone in config.zones() {
-            magazines = magazines.saturating_add(config.magazines_of(zone).saturating_mul(shards as u64));
+            magazines = magazines.saturating_add(config.magazines_of(zone, each).saturating_mul(shards as u64));
             ring_slots = ring_slots.saturating_add(self::ring_slots(config, zone));
             clusters = clusters.saturating_add(config.clusters_of(zone) as usize);
         }
         let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
-        let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
+        let entries = own.saturating_add(magazines.saturating_mul(u64::from(each)));
         if entries > u64::from(u32::MAX) {
             return Err(BootError::TooManySlots { slots: entries });
         }
@@ -154,6 +158,9 @@ impl Layout {
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }
 }
+
+/// Most frames of a memory map; those above [`Frame::LIMIT`] have no descriptors and are not used.
+const MOST_FRAMES: u64 = 1 << 32;
 
 /// Entries that the table of sections may have, however little memory there is.
 const FEW_SECTIONS: u64 = 1 << 10;

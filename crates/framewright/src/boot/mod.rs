@@ -4,4 +4,5 @@
 
 pub(crate) mod boot;
 pub(crate) mod layout;
+pub(crate) mod sizes;
 pub mod config;

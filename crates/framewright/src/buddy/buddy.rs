@@ -314,7 +314,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Inserts a block into a list; if that fails, quarantines it and returns false.
     ///
     /// No other block may start at its head.
-    fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> bool {
+    pub(crate) fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> bool {
         let done = self.link(frame, order, migratetype, end).is_ok();
         if !done {
             self.quarantine(frame, order);

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 0 | none: zeroed memory is linked to nothing |
 //! | `frame + 1` | a block |
-//! | `Frame::LIMIT + 1` and above | the heads of the zone's lists |
+//! | from `FIRST_HEAD` on | the heads of the zone's lists |
 //!
 //! The head is a node of its ring like any other, so no operation has a special case for the ends. A node that is on no
 //! list holds 0, so that a stale neighbour is detected. Every operation first checks that the neighbours agree (two
@@ -26,7 +26,9 @@ use crate::types::counts::BlockCount;
 use crate::types::migratetype::{ListId, MigrateType};
 use crate::types::units::{Frame, Order};
 
-const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
+const FIRST_HEAD: u32 = 0xffff_ff00;
+
+const _: () = assert!(FIRST_HEAD as u64 > Frame::LIMIT && Order::COUNT * MigrateType::COUNT <= 0x100);
 
 const fn node_of(frame: Frame) -> Node {
     Node(frame.0.wrapping_add(1))

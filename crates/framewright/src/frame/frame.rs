@@ -12,8 +12,8 @@
 //! The owner of a block writes its head by plain stores. A partial free writes heads under the zone lock. A state also
 //! marks offline and quarantined blocks. It is written by a CAS where the zone lock is shared.
 //!
-//! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches
-//! only descriptors of block heads.
+//! **A memory of zeros is a hole**: no head, no state, no link. Zeroed arrays need no initialisation. Booting touches
+//! only descriptors of block heads, and on a large machine almost none (`section_init.rs`).
 //!
 //! At any quiescent moment each frame with memory lies in exactly one block. The block's *first* frame describes it;
 //! the others (tails) are zero in `head` and `Out` in `state`. A block is therefore split or merged without visiting
@@ -91,6 +91,10 @@ pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) heads: &'a [M::U8],
     pub(crate) pageblocks: &'a [M::U32],
     pub(crate) owned: OwnedPageblocks<'a, M>,
+    /// The answer to [`Frames::is_lazy`], where it is not known at compile time.
+    pub(crate) lazy: bool,
+    /// The answer to [`Frames::is_dirty`], where it is not known at compile time.
+    pub(crate) dirty: bool,
 }
 
 impl<M: Machine> Frames<'_, M> {
@@ -107,6 +111,9 @@ impl<M: Machine> Frames<'_, M> {
     }
 
     pub(crate) fn state(&self, frame: Frame) -> State {
+        if self.is_dirty() && self.pageblock(frame).is_uninit() {
+            return State(0);
+        }
         self.states.get(frame.index()).map_or(State(0), |word| State(word.load(Ordering::Relaxed)))
     }
 
@@ -170,6 +177,57 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
+    /// Returns whether sections are initialised when they are first used.
+    #[inline(always)]
+    pub(crate) fn is_lazy(&self) -> bool {
+        M::FEATURES.section_init && self.lazy
+    }
+
+    /// Returns whether the states and links of uninitialised sections have arbitrary values.
+    #[inline(always)]
+    pub(crate) fn is_dirty(&self) -> bool {
+        M::FEATURES.section_init && self.dirty
+    }
+
+    /// Returns whether a frame lies in an uninitialised section.
+    pub(crate) fn is_uninit(&self, frame: Frame) -> bool {
+        self.is_lazy() && self.pageblock(frame).is_uninit()
+    }
+
+    /// Returns whether a frame lies where memory may be added, but none is yet.
+    pub(crate) fn is_absent(&self, frame: Frame) -> bool {
+        self.is_lazy() && self.pageblock(frame).is_absent()
+    }
+
+    /// Returns the pageblocks of a section, by their first frames.
+    pub(crate) fn pageblocks_in(&self, section: Frame) -> impl Iterator<Item = Frame> + use<M> {
+        let blocks = PfnRange::new(0, self.geometry.max_order.frames()).blocks(self.geometry.pageblock_order);
+        blocks.map(move |(offset, _)| section.add(offset.0))
+    }
+
+    /// Marks the pageblocks of a section as uninitialised, or as initialised.
+    ///
+    /// Caller holds: the zone lock.
+    pub(crate) fn mark_uninit(&self, section: Frame, uninit: bool) {
+        for at in self.pageblocks_in(section) {
+            self.set_pageblock(at, self.pageblock(at).with_uninit(uninit));
+        }
+    }
+
+    /// Zeroes the states and links of a section.
+    ///
+    /// Caller holds: the zone lock.
+    pub(crate) fn clear_section(&self, section: Frame) {
+        let range = section.index()..section.add(self.geometry.max_order.frames()).index();
+        for word in self.states.get(range.clone()).unwrap_or_default() {
+            word.store(0, Ordering::Relaxed);
+        }
+        for link in self.links.get(range).unwrap_or_default() {
+            link.next.store(0, Ordering::Relaxed);
+            link.prev.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Returns whether all pageblocks of a block have one type.
     pub(crate) fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
         let migratetype = self.pageblock(frame).migratetype();
@@ -225,6 +283,12 @@ impl<M: Machine> Frames<'_, M> {
 
     /// Returns the block that starts at `frame`.
     pub(crate) fn block_at(&self, frame: Frame) -> Option<Part> {
+        if self.is_uninit(frame) {
+            // An uninitialised section is a free block of the largest order.
+            let order = self.geometry.max_order;
+            let starts = frame.align_down(order) == frame && !self.is_absent(frame);
+            return starts.then_some(Part::Free(frame, order));
+        }
         let head = self.head(frame);
         if head.is_going() {
             // Its owner has freed it: it is moving to some list.

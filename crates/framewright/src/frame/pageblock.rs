@@ -23,6 +23,7 @@ use crate::types::units::ZoneIdx;
 /// | 4-7 | type before isolation |
 /// | 8-15 | zone |
 /// | 16 | has memory |
+/// | 17 | its section is uninitialised (`zone/section_init.rs`) |
 /// | 20-21 | per-CPU lists that its blocks are freed to: the type's number + 1, or 0 for none |
 /// | 22-31 | number of ranges that keep it isolated |
 ///
@@ -34,6 +35,7 @@ impl Pageblock {
     /// A pageblock without memory; zeroed descriptors have this value.
     pub(crate) const HOLE: Pageblock = Pageblock(0);
     const PRESENT: u32 = 1 << 16;
+    const UNINIT: u32 = 1 << 17;
 
     const LISTS: u32 = 20;
     const HOLDER: u32 = 1 << 22;
@@ -43,6 +45,22 @@ impl Pageblock {
     #[inline]
     pub(crate) const fn new(zone: ZoneIdx, migratetype: MigrateType) -> Pageblock {
         Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
+    }
+
+    /// Returns a pageblock of memory that may be added to `zone`; its section is uninitialised.
+    pub(crate) const fn absent(zone: ZoneIdx) -> Pageblock {
+        let present = Pageblock::new(zone, MigrateType::Movable).with_uninit(true);
+        Pageblock(present.0 & !Pageblock::PRESENT)
+    }
+
+    /// Returns whether there is no memory yet, but may be added.
+    pub(crate) const fn is_absent(self) -> bool {
+        self.0 & (Pageblock::PRESENT | Pageblock::UNINIT) == Pageblock::UNINIT
+    }
+
+    /// Returns the pageblock with memory.
+    pub(crate) const fn added(self) -> Pageblock {
+        Pageblock(self.0 | Pageblock::PRESENT)
     }
 
     /// Returns the per-CPU lists that blocks are freed to: those of the type.
@@ -117,6 +135,17 @@ impl Pageblock {
         Pageblock(self.0 & !0xf0 | (migratetype as u32) << 4)
     }
 
+    /// Returns whether the section of the pageblock is uninitialised.
+    #[inline]
+    pub(crate) const fn is_uninit(self) -> bool {
+        self.0 & Pageblock::UNINIT != 0
+    }
+
+    /// Returns the pageblock with its section marked as uninitialised, or not.
+    pub(crate) const fn with_uninit(self, uninit: bool) -> Pageblock {
+        Pageblock(if uninit { self.0 | Pageblock::UNINIT } else { self.0 & !Pageblock::UNINIT })
+    }
+
     /// Returns whether both belong to one zone.
     pub(crate) const fn same_zone(self, other: Pageblock) -> bool {
         (self.0 ^ other.0) >> 8 & 0x1ff == 0
@@ -138,6 +167,15 @@ mod tests {
         assert_eq!((block.zone_index(), Pageblock::HOLE.zone()), (6, None));
         assert!(!block.same_zone(Pageblock::new(ZoneIdx(7), MigrateType::Cma)));
         assert_eq!(isolated.restoring(MigrateType::Movable).restored(), MigrateType::Movable);
+        let uninit = block.with_uninit(true);
+        assert!(uninit.is_uninit() && uninit.same_zone(block) && uninit.with(MigrateType::Movable).is_uninit());
+        assert_eq!((uninit.with_uninit(false), uninit.lists()), (block, block.lists()));
+        let absent = Pageblock::absent(ZoneIdx(6));
+        assert!(
+            absent.is_absent() && !absent.added().is_absent() && !uninit.is_absent() && !Pageblock::HOLE.is_absent()
+        );
+        assert_eq!((absent.zone(), absent.zone_index(), absent.added().zone()), (None, 6, Some(ZoneIdx(6))));
+        assert_eq!(absent.added(), Pageblock::new(ZoneIdx(6), MigrateType::Movable).with_uninit(true));
     }
 
     #[test]

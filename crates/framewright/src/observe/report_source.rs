@@ -7,6 +7,7 @@ use crate::api::allocator::Allocator;
 use crate::policy::mechanisms::NumaPlace;
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::Shared;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
@@ -119,11 +120,11 @@ fn counters([hit, miss, foreign, interleave, local, other]: Numa) -> NumaCounter
 }
 
 /// Returns a zone's free blocks by order and type.
-fn free_blocks<M: Machine>(zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order::COUNT] {
+fn free_blocks<M: Machine>(shared: &Shared<'_, M>, zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order::COUNT] {
     core::array::from_fn(|order| {
         core::array::from_fn(|migratetype| {
             let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
-            zone.lists.len_racy(Order(order as u8), migratetype).0
+            zone.blocks_racy(shared, Order(order as u8), migratetype).0
         })
     })
 }
@@ -172,7 +173,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
             low: marks.low,
             high: marks.high,
             protection: zone.reserve,
-            nr_free: free_blocks(zone),
+            nr_free: free_blocks(&self.world().shared, zone),
             blocks,
             mixed: None,
             numa: self.numa_of(zone),

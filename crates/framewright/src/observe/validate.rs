@@ -26,6 +26,7 @@
 //! | I1 | no pageblock is isolated, and no zone keeps merging switched on (reason: below) |
 //! | O1 | a frame in the free bitmap starts no block; its pageblock has an owner, a CPU that exists |
 //! | O2 | no frame of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
+//! | U1 | an uninitialised section is movable, in one zone, and no head is set in it; a zone's count of them is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
 //! | Z3 | a zone's boost is at most what its marks allow |
@@ -194,6 +195,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameC
     let mut reserved = 0_u64;
     let mut cached = 0_u64;
     let mut skipped = 0_u64;
+    let mut uninit = 0_u64;
     let mut covered = Frame(0);
     for index in 0..frames.pageblocks.len() {
         let start = Frame((index as u32) << pageblock.0);
@@ -206,6 +208,11 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameC
             reserved = reserved.saturating_add(pageblock.frames());
         }
         let end = start.add(pageblock.frames());
+        if frames.is_uninit(start) {
+            uninit = uninit.saturating_add(pageblock.frames());
+            uninit_pageblock(world, start)?;
+            continue;
+        }
         let mut at = start.max(covered);
         while at < end {
             at = match frames.block_at(at) {
@@ -223,10 +230,24 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameC
         }
         covered = at.max(covered);
     }
+    let counted = BlockCount(u64::from(zone.uninit_racy(&world.shared))).frames(frames.geometry.max_order);
+    equal("U1", None, uninit, counted.0)?;
+    census.free = census.free.saturating_add(uninit);
     equal("I1", None, 0, u64::from(zone.clusters.is_disabled()))?;
     equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
     boost_of(world, zone)?;
     Ok((census, cached, skipped))
+}
+
+/// Checks a pageblock of an uninitialised section: U1.
+fn uninit_pageblock<M: Machine>(world: &World<'_, M>, start: Frame) -> Result<(), Violation> {
+    let frames = &world.shared.frames;
+    let (word, pfn) = (frames.pageblock(start), Some(frames.pfn(start)));
+    equal("U1", pfn, MigrateType::Movable as u64, word.migratetype() as u64)?;
+    let section = frames.pageblock(start.align_down(frames.geometry.max_order));
+    equal("U1", pfn, 1, u64::from(section.is_uninit() && section.same_zone(word)))?;
+    let mut heads = (start.0..start.add(frames.geometry.pageblock_order.frames()).0).map(Frame);
+    equal("U1", pfn, 1, u64::from(heads.all(|frame| frames.head(frame).is_none())))
 }
 
 /// Checks a zone's boost: Z3.
@@ -430,7 +451,7 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCou
         let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
         types
             .flat_map(|migratetype| Order(0).up_to(Order::LIMIT).map(move |order| (order, migratetype)))
-            .map(|(order, mt)| zone.lists.len_racy(order, mt).frames(order).0)
+            .map(|(order, mt)| zone.blocks_racy(&world.shared, order, mt).frames(order).0)
             .fold(0_u64, u64::saturating_add)
     };
     let memory = zone.stat.memory_exact(&world.shared.stats, zone.idx);

@@ -12,6 +12,17 @@ const HIGH: u64 = 1 << 11;
 /// Most shards of a zone's depot.
 const SHARDS: usize = 64;
 
+/// Entries up to which a depot may have room for all of its zone: 1.125 GiB of pages of 4 KiB.
+///
+/// The eighth is for the magazines of the CPUs' rings.
+const SMALL: u64 = (1 << 18) + (1 << 15);
+/// Entries that the depot of the smallest zone may have: 64 KiB.
+const LEAST: u64 = 1 << 14;
+/// Frames of a large zone for each entry of its depot.
+///
+/// So that entries take 0.0015 % of memory. A CPU of a machine of 1 TiB and 256 CPUs still finds room for 16,384 pages.
+const FRAMES_PER_ENTRY: u64 = 64;
+
 /// Returns the shards of each zone on a machine with `cpus` CPUs.
 pub(crate) const fn shards(cpus: usize) -> usize {
     if cpus < SHARDS { cpus } else { SHARDS }
@@ -42,9 +53,19 @@ pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
     PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
 }
 
+/// Returns the most magazines that a shard may have, so that their entries take little memory.
+///
+/// At least one: a shard without magazines serves nobody.
+pub(crate) fn most_magazines(present: u64, entries: u32, shards: usize) -> u64 {
+    let most = present.saturating_mul(8).clamp(LEAST, SMALL).max(present / FRAMES_PER_ENTRY);
+    let each = u64::from(entries).saturating_mul(shards as u64);
+    most.checked_div(each).unwrap_or(0).max(1)
+}
+
 /// Returns the magazines that each of `shards` shards has, of `frames` frames each.
 ///
-/// Together they shall hold `stored` single frames, and two magazines for each ring of each CPU.
+/// Together they hold `stored` single frames, and two magazines for each ring of each CPU. [`most_magazines`] is a
+/// further limit.
 pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) -> u64 {
     let each = u64::from(frames).saturating_mul(shards as u64);
     let cpus_each = cpus.div_ceil(shards.max(1)) as u64;

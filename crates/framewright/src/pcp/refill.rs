@@ -247,11 +247,12 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let mut larger = order.up_to(max);
         let is_there = zone.stat.memory_racy(&self.cx.shared.stats, zone.idx).free >= needed
             && want.order <= order
-            && larger.any(|order| !zone.lists.len_racy(order, want.migratetype).is_zero());
+            && larger.any(|order| !zone.blocks_racy(shared, order, want.migratetype).is_zero());
         if !is_there {
             return None;
         }
         let guard = zone.lock_ends(self.cx);
+        guard.init_section_for();
         shared.machine.step(Step::Take);
         let start = guard.alloc_with(|buddy| match fallback::is_cma_first(buddy, want) {
             true => Ok(None),

@@ -15,6 +15,7 @@
 //! | `deferred_frees` | a free from any context fails where its zone is locked |
 //! | `repair` | a zone with damaged lists serves no request that meets the damage |
 //! | `reclaim` | a request fails where memory would have to be reclaimed |
+//! | `section_init` | boot puts all memory on the free lists; no memory comes later |
 //!
 //! Rejected: Cargo features. All crates of one build share them, and a laboratory needs the allocator whole.
 
@@ -33,6 +34,10 @@ pub struct Features {
     pub repair: bool,
     /// Reclaim by the machine ([`crate::Machine::reclaim`]), by a request or in the background.
     pub reclaim: bool,
+    /// Sections that are initialised after boot: when they are used, or where memory is added.
+    ///
+    /// [`crate::config::SectionInit`] and [`crate::Region::possible`] say which.
+    pub section_init: bool,
 }
 
 impl Features {
@@ -44,6 +49,7 @@ impl Features {
         deferred_frees: true,
         repair: true,
         reclaim: true,
+        section_init: true,
     };
     /// Nothing that can be left out.
     pub const NONE: Features = Features {
@@ -53,5 +59,6 @@ impl Features {
         deferred_frees: false,
         repair: false,
         reclaim: false,
+        section_init: false,
     };
 }

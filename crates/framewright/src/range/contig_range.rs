@@ -131,6 +131,7 @@ impl<'a, M: Machine> World<'a, M> {
         let zone = self.zone_of(frame)?;
         self.pinned(|cx| {
             let guard = zone.lock(cx);
+            guard.init_section_at(frame);
             guard.alloc_with(|buddy| {
                 let around = buddy.free_around(frame);
                 let Some((head, larger, mt)) = around.filter(|&(_, o, mt)| o >= order && mt != MigrateType::Isolate)

@@ -101,6 +101,9 @@ impl<'a, M: Machine> World<'a, M> {
                 Err(AllocError::Foreign(pfn)) if frames.frame(pfn).is_none() => {
                     return Some(frames.map.next(pfn).map_or(Pfn(u64::MAX), |next| next.max(pfn.add(1))));
                 }
+                Err(AllocError::Foreign(pfn)) if frames.frame(pfn).is_some_and(|frame| frames.is_absent(frame)) => {
+                    return Some(pfn.add(1).align_up(frames.geometry.max_order));
+                }
                 Err(_) => return Some(pfn.add(1)),
             }
         }

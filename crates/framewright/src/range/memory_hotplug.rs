@@ -1,9 +1,16 @@
-//! Memory hotplug: withholds memory, brings it back, and updates what depends on the sizes of zones.
+//! Memory hotplug: withholds memory, brings it back, adds memory, and updates what depends on the sizes of zones.
 //!
 //! A range goes offline as any range is allocated (`contig_range.rs`); here its blocks are withheld rather than
 //! allocated.
 //!
-//! Cost: after each change, the marks and reserves of every zone are computed again.
+//! Memory that was not there at boot is added where the map says that it may come (`Region::possible`). Firmware tells
+//! this too (ACPI SRAT). Such address space has descriptors, but nothing touches them, so they cost only address space
+//! where memory for them comes with the first touch. The words of its pageblocks name the zone. Memory is added as
+//! uninitialised sections (`section_init.rs`), so that adding a GiB writes a few words of pageblocks.
+//!
+//! Cost: after each change, the marks of every zone are computed again.
+//!
+//! Rejected: descriptors that are handed in with the memory. Each lookup of a descriptor would choose between arrays.
 
 use crate::buddy::buddy::Place;
 use crate::frame::frame::Part;
@@ -13,6 +20,7 @@ use crate::policy::watermark::Marks;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
+use crate::types::error::{AllocError, Feature};
 use crate::types::units::{Frame, Order, PfnRange};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
@@ -51,6 +59,42 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
+    /// Adds memory, as uninitialised sections; returns the number of frames.
+    ///
+    /// # Errors
+    /// `range` is not whole sections where memory may be added; then nothing was added.
+    pub(crate) fn add_memory(&self, range: PfnRange) -> Result<u64, AllocError> {
+        if !M::FEATURES.section_init {
+            return Err(AllocError::LeftOut(Feature::SectionInit));
+        }
+        let (frames, order) = (&self.shared.frames, self.max_order());
+        if range.is_empty() || !range.start.is_aligned(order) || !range.end.is_aligned(order) {
+            return Err(AllocError::BadRange(range));
+        }
+        let zone_to_be = |section: Frame| self.zones.get(frames.pageblock(section).zone_index());
+        for (pfn, _) in range.blocks(order) {
+            let section = frames.frame(pfn).filter(|&section| frames.is_absent(section));
+            let section = section.ok_or(AllocError::Foreign(pfn))?;
+            let first = frames.pageblock(section);
+            if frames.pageblocks_in(section).any(|at| frames.pageblock(at) != first) {
+                return Err(AllocError::OtherZone(pfn));
+            }
+        }
+        let is_filled = self.shared.mechanisms().is_hardened() && !self.shared.machine.starts_zeroed();
+        let mut added = 0_u64;
+        for (pfn, _) in range.blocks(order) {
+            let Some(section) = frames.frame(pfn) else { continue };
+            let Some(zone) = zone_to_be(section) else { continue };
+            if is_filled {
+                self.fill_freed(section, order);
+            }
+            if self.pinned(|cx| zone.lock(cx).add_section(section)) == Some(true) {
+                added = added.saturating_add(order.frames());
+            }
+        }
+        Ok(added)
+    }
+
     /// Frees the withheld blocks that lie wholly in `range`; returns the number of frames.
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.shared.frames;
@@ -63,7 +107,8 @@ impl<'a, M: Machine> World<'a, M> {
                 pfn = frames.map.next(pfn).unwrap_or(range.end);
                 continue;
             };
-            let mut next = pfn.add(1);
+            let section_end = pfn.add(1).align_up(self.max_order());
+            let mut next = if frames.is_absent(frame) { section_end } else { pfn.add(1) };
             if let Some(Part::Offline(_, order)) = frames.block_at(frame) {
                 next = pfn.add(order.frames());
                 if next <= range.end && self.revive(frame, order) {

@@ -35,6 +35,8 @@ pub enum Feature {
     AddressLimits,
     /// Pageblocks of several types.
     Mobility,
+    /// Sections that are initialised after boot.
+    SectionInit,
 }
 
 impl fmt::Display for Feature {
@@ -43,6 +45,7 @@ impl fmt::Display for Feature {
             Feature::Nodes => "nodes",
             Feature::AddressLimits => "address_limits",
             Feature::Mobility => "mobility",
+            Feature::SectionInit => "section_init",
         })
     }
 }

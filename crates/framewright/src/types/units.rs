@@ -323,10 +323,10 @@ const _: () = assert!(NodeId::LIMIT * ZoneKind::COUNT <= 256);
 pub(crate) struct Frame(pub(crate) u32);
 
 impl Frame {
-    /// Largest number of frames that one allocator can describe.
+    /// Largest number of frames that one allocator can describe: 16 TiB less 4 MiB, in pages of 4 KiB.
     ///
-    /// Link words use the numbers above it for list heads.
-    pub(crate) const LIMIT: u64 = 0xff00_0000;
+    /// Link words use numbers above it for list heads.
+    pub(crate) const LIMIT: u64 = 0xffff_fc00;
 
     /// Returns the block that merges with the block of `order` at this frame.
     pub(crate) const fn buddy(self, order: Order) -> Frame {

@@ -7,6 +7,7 @@ pub(crate) mod highatomic;
 pub(crate) mod isolation;
 pub(crate) mod pageblock_type;
 pub(crate) mod zone_guard;
+pub(crate) mod section_init;
 pub(crate) mod repair;
 pub(crate) mod watermark_boost;
 pub(crate) mod release_owned;

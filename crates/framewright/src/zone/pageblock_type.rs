@@ -16,6 +16,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         if !M::FEATURES.mobility {
             return false;
         }
+        self.init_section_at(frame);
         let old = self.shared.frames.pageblock(frame);
         release_owned(&self.buddy(), frame, BlockCount::ALL);
         let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();

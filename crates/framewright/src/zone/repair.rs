@@ -7,6 +7,8 @@ use crate::buddy::buddy::Buddy;
 use crate::buddy::free_list::End;
 use crate::seam::machine::Machine;
 use crate::stat::vmstat::GlobalEvent;
+use crate::types::counts::BlockCount;
+use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 use crate::zone::zone::Zone;
 
@@ -29,7 +31,7 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
     let mut behind = Frame(0);
     for index in 0..frames.pageblocks.len() {
         let start = Frame((index as u32) << pageblock.0);
-        if frames.pageblock(start).zone() != Some(zone.idx) {
+        if frames.pageblock(start).zone() != Some(zone.idx) || frames.is_uninit(start) {
             continue;
         }
         let mut at = start.max(behind);
@@ -51,4 +53,6 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
         }
         behind = at;
     }
+    let uninit = BlockCount(u64::from(zone.uninit_racy(buddy.shared)));
+    buddy.tally.count(MigrateType::Movable, uninit.frames(buddy.max_order()));
 }

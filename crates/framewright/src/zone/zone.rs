@@ -25,7 +25,7 @@ use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
 use crate::sync::zone_lock::{LockChoice, LockMode, ZoneSpinLock};
-use crate::types::counts::FrameCount;
+use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
@@ -75,6 +75,10 @@ record! {
         ///
         /// It lies here because there is room for a byte.
         pub(crate) word highatomic_used: M::U8,
+        /// Number of uninitialised sections; they count as free (`section_init.rs`).
+        pub(crate) word uninit: M::U32,
+        /// First frame that may lie in an uninitialised section.
+        pub(crate) word uninit_from: M::U32,
     }
 }
 
@@ -116,6 +120,22 @@ impl<M: Machine> Zone<M> {
     /// That is memory neither reserved since boot nor taken offline.
     pub(crate) fn has_memory(&self) -> bool {
         self.managed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of uninitialised sections, at this moment.
+    pub(crate) fn uninit_racy(&self, shared: &Shared<'_, M>) -> u32 {
+        if shared.frames.is_lazy() { self.uninit.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    /// Returns the number of free blocks of an order and type, at this moment.
+    ///
+    /// Each uninitialised section is a movable block of the largest order.
+    pub(crate) fn blocks_racy(&self, shared: &Shared<'_, M>, order: Order, migratetype: MigrateType) -> BlockCount {
+        let listed = self.lists.len_racy(order, migratetype);
+        if order == shared.frames.geometry.max_order && migratetype == MigrateType::Movable {
+            return listed.plus(BlockCount(u64::from(self.uninit_racy(shared))));
+        }
+        listed
     }
 
     /// Takes the zone lock without a guard, until [`Zone::release_held`].
@@ -201,7 +221,7 @@ impl<M: Machine> Zone<M> {
                         return false;
                     }
                     machine.step(Step::WatermarkList);
-                    !self.lists.len_racy(order, migratetype).is_zero()
+                    !self.blocks_racy(shared, order, migratetype).is_zero()
                 },
             )
         };

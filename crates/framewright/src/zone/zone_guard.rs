@@ -21,6 +21,7 @@ use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::free_to_owner;
 use crate::zone::repair::repair;
+use crate::zone::section_init;
 use crate::zone::zone::Zone;
 
 /// Largest number of deferred blocks that are freed in one lock section.
@@ -178,6 +179,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// If the lists are damaged, repairs them and tries once more.
     pub(crate) fn alloc(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
         self.shared.machine.step(Step::Take);
+        self.init_section_for();
         let policy = self.shared.mechanisms().fallback;
         let taken = self.attempt(|buddy| fallback::alloc(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
@@ -225,6 +227,26 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             return Some(part);
         }
         self.alloc(want, mode, true).map(|frame| (frame, want.order))
+    }
+
+    /// Initialises a section if no movable block of the largest order is free.
+    pub(crate) fn init_section_for(&self) {
+        section_init::init_for(self.zone, &self.buddy());
+    }
+
+    /// Initialises the section around a frame, so that its blocks are on the lists.
+    pub(crate) fn init_section_at(&self, frame: Frame) {
+        section_init::init_at(self.zone, &self.buddy(), frame);
+    }
+
+    /// Adds a section of new memory; returns false if it was added already.
+    pub(crate) fn add_section(&self, section: Frame) -> bool {
+        section_init::add(self.zone, &self.buddy(), section)
+    }
+
+    /// Initialises the zone's next section; returns false if there is none.
+    pub(crate) fn init_section(&self) -> bool {
+        section_init::init_next(self.zone, &self.buddy())
     }
 
     /// Runs an operation that takes one given block off the lists.

@@ -59,7 +59,7 @@ impl<'a, M: Machine> World<'a, M> {
         let want = self.want(plan, alloc_flags);
         let is_reserved = |mt| mt == MigrateType::HighAtomic && alloc_flags.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
-        let first = frames.frame(stretch.start)?;
+        let first = frames.frame(stretch.start).filter(|&first| !frames.is_absent(first))?;
         let end = first.add(stretch.frames());
         let mut at = first;
         while at < end {
@@ -70,6 +70,7 @@ impl<'a, M: Machine> World<'a, M> {
                 matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
                 let guard = zone.lock(cx);
+                guard.init_section_at(at);
                 let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
                     Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
                         buddy.alloc(at, free, plan.order, mt).map(Some)

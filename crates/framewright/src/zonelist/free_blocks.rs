@@ -14,7 +14,7 @@ impl<'a, M: Machine> World<'a, M> {
         let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
         order
             .up_to(self.max_order())
-            .any(|larger| usable.into_iter().any(|mt| !zone.lists.len_racy(larger, mt).is_zero()))
+            .any(|larger| usable.into_iter().any(|mt| !zone.blocks_racy(&self.shared, larger, mt).is_zero()))
     }
 
     /// Returns the frames of a zone in free blocks of a pageblock or more.
@@ -37,7 +37,7 @@ impl<'a, M: Machine> World<'a, M> {
         let of = |order: Order| {
             let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
             let blocks = MigrateType::ALL.into_iter().filter(counted);
-            let blocks = blocks.map(|migratetype| zone.lists.len_racy(order, migratetype).0);
+            let blocks = blocks.map(|migratetype| zone.blocks_racy(&self.shared, order, migratetype).0);
             blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
         };
         Order(0).up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)

@@ -38,6 +38,69 @@ fn a_frame_costs_at_most_20_bytes() {
     }
 }
 
+/// Metadata in hundred-thousandths of memory, with the default mechanisms; all zones and records counted.
+#[test]
+fn metadata_takes_this_share_of_memory() {
+    const GIB: u64 = 1 << 18;
+    // Nodes, GiB and CPUs of each, share.
+    let machines = [
+        (1, 1, 2, 523),
+        (1, 4, 4, 476),
+        (1, 16, 16, 431),
+        (1, 64, 64, 420),
+        (1, 1024, 128, 418),
+        (1, 1024, 256, 418),
+        (8, 128, 32, 419),
+        (16, 1024, 256, 420),
+    ];
+    for (nodes, gib, cpus, most) in machines {
+        let each = gib * GIB;
+        // As on a PC, there is no memory from 3 to 4 GiB; what would be there follows at the end.
+        let starts = (0..nodes).map(|node| (if node == 0 { 0 } else { node * each + GIB }, node * each + each + GIB));
+        let mut regions: Vec<Region> =
+            (0..).zip(starts).map(|(node, (start, end))| Region::usable(start, end, node)).collect();
+        if each > 3 * GIB {
+            regions[0].range.start = Pfn(4 * GIB);
+            regions.insert(0, Region::usable(0, 3 * GIB, 0));
+        } else {
+            regions[0].range.end = Pfn(each);
+        }
+        let nodes: Vec<NodeId> = (0..nodes as u8).flat_map(|node| vec![NodeId(node); cpus]).collect();
+        let layout = Layout::of(&Config::new(&regions, &nodes)).unwrap();
+        let memory = regions.iter().map(|region| region.range.frames() << 12).sum::<u64>();
+        let share = (layout.bytes::<Native>() as u64 * 1_000).div_ceil(memory / 100);
+        assert!(share <= most && share + 1 >= most, "{gib} GiB, {} CPUs: {share}, not {most}", nodes.len());
+    }
+}
+
+/// 16 TiB are accepted; the last largest block has no descriptor.
+#[test]
+fn maps_of_16_tib_and_4096_cpus_are_accepted() {
+    const FRAMES: u64 = 1 << 32;
+    let cpus = [NodeId(0); 4096];
+    for max_order in [0, 9, 10, 18] {
+        let section = 1_u64 << max_order;
+        for (hole, frames) in
+            [(0, FRAMES), (FRAMES / 2, FRAMES), (0, FRAMES - section), (0, FRAMES - 1024.max(section))]
+        {
+            let regions = [Region::usable(0, FRAMES / 2, 0), Region::usable(FRAMES / 2 + hole, hole + frames, 0)];
+            let mut config = Config::new(&regions, &cpus);
+            config.geometry.max_order = Order(max_order);
+            config.geometry.pageblock_order = Order(max_order.min(9));
+            let layout = Layout::of(&config).unwrap();
+            assert_eq!(
+                layout.frames as u64,
+                frames.min(FRAMES - section.max(1024)),
+                "{max_order} {hole:#x} {frames:#x}"
+            );
+            assert_eq!((layout.bases, layout.cpus), (layout.frames >> max_order, 4096));
+        }
+    }
+    let more = [Region::usable(0, FRAMES + 1, 0)];
+    let frames = FRAMES + 1024;
+    assert_eq!(Layout::of(&Config::new(&more, &cpus)).unwrap_err(), BootError::TooManyFrames { frames });
+}
+
 #[test]
 fn maps_that_cannot_be_are_refused() {
     let cpus = [NodeId(0)];

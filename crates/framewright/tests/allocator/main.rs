@@ -14,6 +14,7 @@ mod range_threads;
 mod remerge;
 mod roles;
 mod seam;
+mod sections;
 mod smp_list;
 #[path = "../threads/mod.rs"]
 mod threads;
