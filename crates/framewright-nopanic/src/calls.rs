@@ -270,9 +270,10 @@ call! {
     }
 
     fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 3])> {
-        let handle = pages.cpu_handle(cpu)?;
-        let served = [handle.alloc(&request).is_ok(), handle.alloc_varying(&request).is_ok()];
-        Some((handle.cpu(), [served[0], served[1], handle.free(pfn, order).is_ok()]))
+        pages.cpu_handle(cpu).map(|handle| {
+            let served = (handle.alloc(&request).is_ok(), handle.alloc_varying(&request).is_ok());
+            (handle.cpu(), [served.0, served.1, handle.free(pfn, order).is_ok()])
+        })
     }
 
     fn depot(pages: &'static Pages, zone: ZoneIdx) -> (u64, u64) {

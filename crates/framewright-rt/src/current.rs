@@ -62,7 +62,7 @@ thread_local! {
 }
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
-mod thread {
+mod by_symbol {
     use std::arch::{asm, global_asm};
     use std::cell::Cell;
 
@@ -100,7 +100,7 @@ mod thread {
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
-mod thread {
+mod by_library {
     use std::cell::Cell;
 
     use super::Current;
@@ -116,7 +116,10 @@ mod thread {
     }
 }
 
-use thread::current;
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
+use by_library::current;
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
+use by_symbol::current;
 
 /// The thread's CPU, if `machine` is the one it used last and it has a lease there.
 #[inline]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed, Waiter};
+use framewright::machine::{Busy, Machine, Need, PerCpu, Pinned, Reclaimed, Waiter};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::callbacks::{Callbacks, Called, Panics};
@@ -109,15 +109,6 @@ impl Native {
     pub fn with_interrupts(self) -> Native {
         let Ok(((), cpus)) = fork::register(|| Ok::<_, Infallible>(((), self.cpus.with_interrupts())));
         Native { id: cpus.id, cpus, ..self }
-    }
-
-    /// The way to the CPUs of the processors; none where CPUs are leased.
-    pub(crate) fn rseq(&self) -> Option<Rseq> {
-        self.rseq
-    }
-
-    pub(crate) fn cpus(&self) -> &Arc<Cpus> {
-        &self.cpus
     }
 
     /// Whether it was made with interrupts.
@@ -294,6 +285,27 @@ impl Drop for NativePin<'_> {
         if let Some(slot) = self.slot {
             slot.leave();
         }
+    }
+}
+
+impl<T> PerCpu<T, Native> for CpuValues<T> {
+    fn new(machine: &Native, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
+        CpuValues::new(machine.rseq, &machine.cpus, cpus, make)
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.with_leased(operation)
+    }
+
+    #[inline(always)]
+    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.with_processor(operation)
+    }
+
+    #[inline(always)]
+    fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+        self.with_any_cpu(operation)
     }
 }
 

@@ -16,13 +16,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use framewright::machine::PerCpu;
 use framewright::units::CpuId;
 
+use super::lease;
 use super::rseq::Rseq;
-use super::{Cpus, Side, Slot, Wait, lease};
+use super::slots::{Cpus, Side, Slot, Wait};
 use crate::current::{self, Place};
-use crate::native::Native;
 
 /// The values of a machine's CPUs.
 #[derive(Debug)]
@@ -83,36 +82,41 @@ impl Drop for Leave<'_> {
     }
 }
 
-impl<T> PerCpu<T, Native> for CpuValues<T> {
-    fn new(machine: &Native, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
+impl<T> CpuValues<T> {
+    /// Makes the values of as many CPUs as `count` says, or until `make` has none.
+    pub(crate) fn new(
+        rseq: Option<Rseq>,
+        cpus: &Arc<Cpus>,
+        count: usize,
+        make: impl FnMut(CpuId) -> Option<T>,
+    ) -> CpuValues<T> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let numbers = (0..=u16::MAX).take(cpus).map(CpuId);
-        CpuValues {
-            id: NEXT.fetch_add(1, Relaxed),
-            values: numbers.map_while(make).collect(),
-            rseq: machine.rseq(),
-            cpus: Arc::clone(machine.cpus()),
-        }
+        let numbers = (0..=u16::MAX).take(count).map(CpuId);
+        let values = numbers.map_while(make).collect();
+        CpuValues { id: NEXT.fetch_add(1, Relaxed), values, rseq, cpus: Arc::clone(cpus) }
     }
 
+    /// Calls `operation` with the value of the CPU that the thread leases and used last.
     #[inline(always)]
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    pub(crate) fn with_leased<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         let value = current::value_of(self.id)?;
         // SAFETY: `with_other` noted it: the value lies in `values`, and the thread has had its CPU since. `current`
         // forgets the value together with the CPU.
         operation(unsafe { &*value.cast() })
     }
 
+    /// Calls `operation` with the value of the processor's CPU, if its slot is free.
     #[inline(always)]
-    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    pub(crate) fn with_processor<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         self.with_slot(self.rseq?.enter(&self.cpus)?, operation)
     }
 
+    /// Calls `operation` with the value of whatever CPU the thread can have without a wait.
     #[inline(always)]
-    fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    pub(crate) fn with_any_cpu<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
         match self.rseq.and_then(|rseq| rseq.enter(&self.cpus)) {
             Some(entered) => self.with_slot(entered, operation),
-            None if current::value_of(self.id).is_some() => self.with(operation),
+            None if current::value_of(self.id).is_some() => self.with_leased(operation),
             None => self.with_other(operation),
         }
     }

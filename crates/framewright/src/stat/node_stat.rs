@@ -10,7 +10,7 @@
 
 use crate::seam::field::record;
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::stat::per_cpu_counter::{CounterDeltas, PerCpu, Told};
+use crate::stat::per_cpu_counter::{CounterDeltas, CpuRecords, Told};
 use crate::types::units::{CpuId, NodeId};
 
 /// Number of counters that an embedder may keep in each node.
@@ -39,12 +39,12 @@ record! {
 pub(crate) struct NodeStats<'a, M: Machine> {
     /// The sums over all nodes, followed by each node's counts.
     told: &'a [NodeStat<M>],
-    diffs: PerCpu<'a, NodeDiffs<M>>,
+    diffs: CpuRecords<'a, NodeDiffs<M>>,
 }
 
 impl<'a, M: Machine> NodeStats<'a, M> {
     pub(crate) fn new(told: &'a [NodeStat<M>], diffs: &'a [NodeDiffs<M>]) -> Self {
-        NodeStats { told, diffs: PerCpu { records: diffs, places: told.len().saturating_sub(1) } }
+        NodeStats { told, diffs: CpuRecords { records: diffs, places: told.len().saturating_sub(1) } }
     }
 
     /// Returns the shared records, each with its node; `None` stands for all nodes.

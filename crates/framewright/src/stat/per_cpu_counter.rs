@@ -148,12 +148,12 @@ pub(crate) fn not_negative(sum: u64) -> u64 {
 /// Records by CPU and place, ordered by CPU.
 ///
 /// A place is a zone or a node.
-pub(crate) struct PerCpu<'a, T> {
+pub(crate) struct CpuRecords<'a, T> {
     pub(crate) records: &'a [T],
     pub(crate) places: usize,
 }
 
-impl<'a, T> PerCpu<'a, T> {
+impl<'a, T> CpuRecords<'a, T> {
     /// Returns the record of a CPU and place; `None` where CPUs keep no deltas.
     pub(crate) fn get(&self, cpu: CpuId, place: usize) -> Option<&'a T> {
         let index = cpu.index().wrapping_mul(self.places).wrapping_add(place);

@@ -24,7 +24,7 @@ use crate::policy::watermark::{BoostedZone, FreeMemory, Mark, Marks, raised_boos
 use crate::seam::compiled::Compiled;
 use crate::seam::field::{Record, Words, record, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
+use crate::stat::per_cpu_counter::{CpuRecords, Told, not_negative};
 use crate::stat::tally::{Tally, add};
 use crate::stat::vmstat::NumaItem;
 use crate::stat::zone_diffs::{CMA, FREE, ITEMS, OWN, ZoneDiffs};
@@ -356,7 +356,7 @@ record! {
 
 /// Statistics of all zones: the CPUs' deltas, and the sums of the shared counts.
 pub(crate) struct Stats<'a, M: Machine> {
-    pub(crate) diffs: PerCpu<'a, ZoneDiffs<M>>,
+    pub(crate) diffs: CpuRecords<'a, ZoneDiffs<M>>,
     sums: Sums<M>,
     counting: Counting<M>,
 }
@@ -378,7 +378,7 @@ impl<M: Machine> Copy for ZoneStats<'_, '_, M> {}
 
 impl<'a, M: Machine> Stats<'a, M> {
     pub(crate) fn new(diffs: &'a [ZoneDiffs<M>], zones: usize) -> Self {
-        let diffs = PerCpu { records: diffs, places: zones };
+        let diffs = CpuRecords { records: diffs, places: zones };
         Stats { diffs, sums: Sums::default(), counting: Counting::default() }
     }
 
