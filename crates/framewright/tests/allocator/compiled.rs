@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use framewright::config::SectionInit;
 use framewright::error::Feature;
 use framewright::machine::{Machine, Need, NoPerCpu, Reclaimed, Waiter};
 use framewright::mechanisms::{Depot, PRESETS};
@@ -284,6 +285,12 @@ fn a_configuration_that_needs_a_feature_is_refused() {
     let one = Config { regions: &MAP[..2], cpus: &CPUS[..2], ..two };
     assert_eq!(refused::<Plain>(&Config { cma: &cma, ..one }), Some(BootError::LeftOut(Feature::Mobility)));
     assert_eq!(refused::<Plain>(&one), None);
+    let late = Some(BootError::LeftOut(Feature::SectionInit));
+    assert_eq!(refused::<Plain>(&Config { section_init: SectionInit::WhenUsed, ..one }), late);
+    let map = [MAP[0], Region::possible(0x400, 0x600, 0)];
+    assert_eq!(refused::<Plain>(&Config { regions: &map, ..one }), late);
+    let chosen = [SectionInit::AtBoot, SectionInit::BySize];
+    chosen.into_iter().for_each(|section_init| assert_eq!(refused::<Plain>(&Config { section_init, ..one }), None));
 }
 
 /// Calls `test` with an allocator of one node.
@@ -309,6 +316,8 @@ fn a_call_that_needs_a_feature_is_refused() {
         assert_eq!(pages.alloc_at(Pfn(0x100), Order(0), GFP_KERNEL), Err(mobility));
         assert_eq!(pages.alloc_contig(5, Order(0), &page), Err(mobility));
         assert_eq!(pages.take_offline(range), Err(mobility));
+        assert_eq!(pages.add_memory(range), Err(AllocError::LeftOut(Feature::SectionInit)));
+        assert!(!pages.init_section(NodeId(0)));
         assert_eq!(pages.set_pageblock_type(Pfn(0x100), MigrateType::Unmovable), Err(mobility));
         let page = pages.alloc(&page).unwrap();
         let frozen = pages.freeze().unwrap();
