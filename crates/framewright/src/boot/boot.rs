@@ -164,17 +164,11 @@ pub(crate) fn boot<'a, M: Machine>(
     let config = &Sizes::<M>::of(config);
     let layout = Layout::compute(config)?;
     let mut parts = parts.cut(&layout)?;
-    place_runs(config, parts.runs, layout.frames as u32);
     let has_fast_path = has_fast_path(&machine, config)?;
     let is_lazy = M::FEATURES.section_init && (leaves_sections(&machine, config) || config.may_grow());
     parts.clear(config, is_lazy);
-    parts.diffs.iter_mut().for_each(|diffs| diffs.place(config.mechanisms()));
-    place_zones(config, parts.zones, parts.pcps, has_fast_path);
-    place_zonelists(config, parts.zonelists);
-    if M::MAY_STORE {
-        place_shards(config, parts.shards);
-    }
-    place_cpus(config, parts.cpus, parts.zonelists, has_fast_path);
+    place_runs(config, parts.runs, layout.frames as u32);
+    place_records(config, &mut parts, has_fast_path);
     let frames = Frames {
         geometry: config.geometry,
         map: Map::new(grain_of(config), config.geometry.max_order, parts.sections, parts.bases, parts.runs),
@@ -224,6 +218,17 @@ pub(crate) fn boot<'a, M: Machine>(
     }
     populate(config, &world);
     Ok(world)
+}
+
+/// Writes to each record what is fixed in it.
+fn place_records<M: Machine>(config: &Sizes<'_, M>, parts: &mut Parts<'_, M>, has_fast_path: bool) {
+    parts.diffs.iter_mut().for_each(|diffs| diffs.place(config.mechanisms()));
+    place_zones(config, parts.zones, parts.pcps, has_fast_path);
+    place_zonelists(config, parts.zonelists);
+    if M::MAY_STORE {
+        place_shards(config, parts.shards);
+    }
+    place_cpus(config, parts.cpus, parts.zonelists, has_fast_path);
 }
 
 /// Returns whether memory may be freed as it is, without a pattern in it.
