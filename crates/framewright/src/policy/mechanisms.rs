@@ -199,7 +199,7 @@ switches! {
         /// Magazines of 64 frames, sharded by CPU, of at most an eighth of the zone (as much as Linux ≥ 6.7 lets its
         /// per-CPU lists grow to).
         Eighth = "eighth",
-        /// Like `eighth`, with room for all of a zone of 1 GiB, and for a 64th of a zone of 64 GiB or more: blocks
+        /// Like `eighth`, with room for all of a zone of 4 GiB, and for a 64th of a zone of 288 GiB or more: blocks
         /// merge when a larger one is asked for, or when somebody drains.
         All = "all",
     }

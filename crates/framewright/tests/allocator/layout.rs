@@ -45,12 +45,12 @@ fn metadata_takes_this_share_of_memory() {
     // Nodes, GiB and CPUs of each, share.
     let machines = [
         (1, 1, 2, 523),
-        (1, 4, 4, 476),
-        (1, 16, 16, 431),
-        (1, 64, 64, 420),
+        (1, 4, 4, 572),
+        (1, 16, 16, 472),
+        (1, 64, 64, 431),
         (1, 1024, 128, 418),
         (1, 1024, 256, 418),
-        (8, 128, 32, 419),
+        (8, 128, 32, 421),
         (16, 1024, 256, 420),
     ];
     for (nodes, gib, cpus, most) in machines {
