@@ -49,6 +49,12 @@ pub struct BulkFree {
 }
 
 impl BulkFree {
+    fn add(&mut self, more: BulkFree) {
+        self.freed = self.freed.saturating_add(more.freed);
+        self.refused = self.refused.saturating_add(more.refused);
+        self.first = self.first.or(more.first);
+    }
+
     fn note(&mut self, freed: Result<(), FreeError>) {
         match freed {
             Ok(()) => self.freed = self.freed.saturating_add(1),
@@ -232,28 +238,35 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let mut result = BulkFree::default();
         for visit in blocks.chunks(BULK) {
             let mut rest = visit;
-            while let Some((&next, after)) = rest.split_first() {
-                let freed = self.free_visit(rest, order);
+            while let Some(freed) = self.free_visit(rest, order) {
                 result.freed = result.freed.saturating_add(freed);
                 rest = rest.get(freed..).unwrap_or_default();
-                if freed == 0 {
-                    // A block that fills the ring, or is no allocated block.
-                    result.note(self.free(next, order));
-                    rest = after;
-                }
+                // The block after them fills a ring, goes elsewhere, or is no allocated block.
+                let Some((&next, after)) = rest.split_first() else { break };
+                result.note(self.free(next, order));
+                rest = after;
             }
+            rest.iter().for_each(|&pfn| result.note(self.free(pfn, order)));
         }
         result
     }
 
     /// Frees the first blocks, as far as the CPU's lists accept them; returns how many.
-    fn free_visit(&self, blocks: &[Pfn], order: Order) -> usize {
+    ///
+    /// `None` if there is none, or no CPU with a fast path.
+    fn free_visit(&self, blocks: &[Pfn], order: Order) -> Option<usize> {
         let world = self.world();
-        world.shared.machine.step(Step::Lookup);
+        let free_all = |fast: &FastPath<'a, M>| {
+            if blocks.is_empty() || !fast.own().has_fast_path() {
+                return None;
+            }
+            world.shared.machine.step(Step::Lookup);
+            Some(fast.free_all(world, blocks, order))
+        };
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
-            return self.fast.with_any(|fast| Some(fast.free_all(world, blocks, order))).unwrap_or(0);
+            return self.fast.with_any(free_all);
         }
-        self.local_now().map_or(0, |local| local.fast_path().free_all(world, blocks, order))
+        self.local_now().and_then(|local| free_all(local.fast_path()))
     }
 
     /// Frees blocks of any orders, types and zones; each is freed or refused on its own.
@@ -263,17 +276,21 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub fn free_each(&self, blocks: impl IntoIterator<Item = (Pfn, Order)>) -> BulkFree {
         let mut blocks = blocks.into_iter();
         let mut result = BulkFree::default();
-        loop {
-            let mut visit = [(Pfn(0), Order(0)); BULK];
+        let mut next = blocks.next();
+        while let Some((first, order)) = next {
+            // Blocks in a row of one order.
+            let mut visit = [first; BULK];
             let mut count = 0_usize;
-            for (slot, block) in visit.iter_mut().zip(blocks.by_ref()) {
-                *slot = block;
+            while let Some((pfn, other)) = next
+                && other == order
+                && let Some(slot) = visit.get_mut(count)
+            {
+                *slot = pfn;
                 count = count.saturating_add(1);
+                next = blocks.next();
             }
-            visit.iter().take(count).for_each(|&(pfn, order)| result.note(self.free(pfn, order)));
-            if count < BULK {
-                return result;
-            }
+            result.add(self.free_bulk(visit.get(..count).unwrap_or_default(), order));
         }
+        result
     }
 }

@@ -45,8 +45,12 @@ fn listening(keeps_interrupts_apart: bool) -> Listening {
 }
 
 fn with_pages(test: impl FnOnce(&Allocator<'_, Listening>)) {
+    with_mechanisms(Mechanisms::DEFAULT, test);
+}
+
+fn with_mechanisms(mechanisms: Mechanisms, test: impl FnOnce(&Allocator<'_, Listening>)) {
     let map = [Region::usable(0, 0x10000, 0)];
-    let config = Config { dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
+    let config = Config { mechanisms, dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
     let mut storage = Storage::new(&Layout::of(&config).unwrap());
     test(&Allocator::boot(listening(true), &config, storage.parts()).unwrap());
 }
@@ -142,4 +146,24 @@ fn a_request_that_misses_searches_lists_and_depot_once() {
         let refill = local.alloc(&Request::new(GFP_KERNEL, 1)).map(|_| steps()).unwrap();
         assert!(once.iter().all(|step| refill[step] == 1) && refill[&Step::PcpTake] == 2, "{refill:?}");
     });
+}
+
+/// With a fast path once for a row of blocks, and for the block that fills a magazine; without, once for each block, as
+/// single calls do.
+#[test]
+fn a_bulk_free_looks_up_no_more_than_single_calls_do() {
+    let baseline = Mechanisms::preset("baseline").unwrap();
+    for (mechanisms, lookups) in [(Mechanisms::DEFAULT, 1..=4), (baseline, 64..=64)] {
+        with_mechanisms(mechanisms, |pages| {
+            let mut taken = [Pfn(0); 64];
+            assert_eq!(pages.alloc_bulk(&Request::page(GFP_KERNEL), &mut taken), Ok(64));
+            // The second time, so that the lists have room.
+            assert_eq!(pages.free_bulk(&taken, Order(0)).freed, 64);
+            assert_eq!(pages.alloc_bulk(&Request::page(GFP_KERNEL), &mut taken), Ok(64));
+            pages.machine().steps.lock().unwrap().clear();
+            assert_eq!(pages.free_bulk(&taken, Order(0)).freed, 64);
+            let steps = pages.machine().steps.lock().unwrap();
+            assert!(lookups.contains(&steps[&Step::Lookup]), "{steps:?}");
+        });
+    }
 }
