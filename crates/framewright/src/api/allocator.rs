@@ -14,7 +14,7 @@ use crate::seam::machine::{Busy, Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, BootError, Feature, Why};
 use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
-use crate::types::units::{CpuId, Order, Pfn, ZoneIdx};
+use crate::types::units::{Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
 
 /// Looks for a free CPU by a range call that must not wait: more than one call lasts, unless the CPU's holder sleeps or
@@ -54,14 +54,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// What is wrong with the configuration or the parts.
     pub fn boot(machine: M, config: &Config<'_>, parts: Parts<'a, M>) -> Result<Self, BootError> {
         let world = boot::boot(machine, config, parts)?;
-        let fast_path = |cpu| FastPath::of(world.shared.cpus, &world.shared.frames, &world.pcps, cpu);
-        let fast = PerCpu::new(&world.shared.machine, world.shared.cpus.len(), fast_path);
+        let fast = PerCpu::new(&world.shared.machine, world.shared.cpus.len(), |cpu| FastPath::of(&world, cpu));
         Ok(Allocator { world, fast })
-    }
-
-    /// Looks up what the fast path of a CPU needs; `None` for a CPU that does not exist.
-    pub(crate) fn fast_path_of(&self, cpu: CpuId) -> Option<FastPath<'a, M>> {
-        FastPath::of(self.world.shared.cpus, &self.world.shared.frames, &self.world.pcps, cpu)
     }
 
     /// The machine that the allocator runs on.

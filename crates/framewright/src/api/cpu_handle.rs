@@ -28,7 +28,7 @@ pub struct CpuHandle<'h, 'a, M: Machine> {
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Returns a handle for calls that are made on `cpu`; `None` for a CPU that does not exist.
     pub fn cpu_handle(&self, cpu: CpuId) -> Option<CpuHandle<'_, 'a, M>> {
-        Some(CpuHandle { allocator: self, fast: self.fast_path_of(cpu)? })
+        Some(CpuHandle { allocator: self, fast: FastPath::of(self.world(), cpu)? })
     }
 }
 

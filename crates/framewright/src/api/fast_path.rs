@@ -30,7 +30,7 @@ use crate::frame::head::Head;
 use crate::frame::map::Run;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
-use crate::pcp::pcp_guard::{PcpGuard, Pcps};
+use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring::{Ring, Slots};
 use crate::pcp::ring_id::{RingId, SMALL_ORDERS};
 use crate::seam::compiled::Compiled;
@@ -228,8 +228,9 @@ impl<'a, M: Machine> Seen<'a, M> {
 
 impl<'a, M: Machine> FastPath<'a, M> {
     /// Looks up what the fast path of a CPU needs; `None` for a CPU that does not exist.
-    pub(crate) fn of(cpus: &'a [Cpu<M>], frames: &Frames<'a, M>, pcps: &Pcps<'a, M>, cpu: CpuId) -> Option<Self> {
-        let own = cpus.get(cpu.index())?;
+    pub(crate) fn of(world: &World<'a, M>, cpu: CpuId) -> Option<Self> {
+        let (frames, pcps) = (&world.shared.frames, &world.pcps);
+        let own = world.shared.cpus.get(cpu.index())?;
         let pcp = |zone: ZoneIdx| pcps.record(cpu, zone.index());
         let first = pcp(ZoneIdx(0))?;
         // Any rings will do at first: nothing in a hole is allocated, and no request has the order of `asked`.
@@ -397,14 +398,9 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
         let zone = own.fast_zone(route.highest)?;
         let pcp = self.pcps.record(cpu, zone.index())?;
-        self.alloc_from_ring(pcp.ring(route.ring())?, route.heads())
-    }
-
-    /// Pops a block as [`pop_top`] does, with the heads of all memory.
-    #[inline(always)]
-    pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: HeadChange) -> Option<Frame> {
-        let all = || (self.shared.frames.heads, 0);
-        pop_top(&self.shared.machine, ring, &self.pcps.slots, all, heads).map(Frame)
+        // With the heads of all memory.
+        let heads = || (self.shared.frames.heads, 0);
+        pop_top(&self.shared.machine, pcp.ring(route.ring())?, &self.pcps.slots, heads, route.heads()).map(Frame)
     }
 
     /// Serves a request that missed the fast path, in one visit to the CPU's lists and then zone after zone.

@@ -35,7 +35,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     fn local_on<'l>(&'l self, pin: M::Pin<'l>) -> Option<Local<'l, 'a, M>> {
-        Some(Local { allocator: self, fast: self.fast_path_of(pin.cpu())?, pin })
+        Some(Local { allocator: self, fast: FastPath::of(self.world(), pin.cpu())?, pin })
     }
 }
 
