@@ -15,27 +15,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tolerance=2 agreement=0.5 above=3
+. ci/baseline.bash
+
+tolerance=2 unit=instructions agreement=0.5 above=3
 baseline=ci/instructions.txt
 aimed_at=30
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-fail() {
-    echo "instructions: $*" >&2
-    exit 1
-}
-
-# wrong BASELINE COUNTS: which numbers are above their baseline, have none, or are missing. Both have lines `VARIANT WHAT NUMBER`.
-wrong() {
-    awk -v tolerance="$tolerance" '
-        /^#/ || NF == 0 { next }
-        FNR == NR { wanted[$1 " " $2] = $3; next }
-        !(($1 " " $2) in wanted) { print $1 " " $2 ": " $3 " instructions, and no baseline"; next }
-        { seen[$1 " " $2] = 1 }
-        $3 > wanted[$1 " " $2] + tolerance { print $1 " " $2 ": " $3 " instructions, the baseline is " wanted[$1 " " $2] }
-        END { for (name in wanted) if (!(name in seen)) print name ": a baseline, but not counted" }' "$1" "$2"
-}
 
 # apart A B: numbers that the two files do not agree on.
 apart() {

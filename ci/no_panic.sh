@@ -17,29 +17,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+. ci/baseline.bash
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 bare=x86_64-unknown-none
-lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
 crate=crates/framewright-nopanic
 panicking='4core9panicking|rust_begin_unwind|framewright_panic_is_reachable'
 memory='memcpy|memmove|memset|memcmp|bcmp|strlen'
 
-fail() {
-    echo "no_panic: $*" >&2
-    exit 1
-}
-
 # The linker and the symbol reader, both from the toolchain or from binutils.
-if [ -x "$lld" ]; then
-    linker=("$lld" -flavor gnu)
-elif command -v ld >/dev/null; then
-    linker=(ld)
-else
-    fail "neither rust-lld in the toolchain nor ld of binutils was found"
-fi
+find_linker
 nm=$(command -v nm || command -v llvm-nm) || fail "neither nm nor llvm-nm was found (package binutils)"
 
 # build TARGET FEATURE OUT: builds, links with the calls as roots, and writes the symbols of the result to OUT.

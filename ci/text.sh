@@ -12,7 +12,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tolerance=1
+. ci/baseline.bash
+
+tolerance=1% unit=bytes
 baseline=ci/text.txt
 target=x86_64-unknown-none
 crate=crates/framewright-nopanic
@@ -20,22 +22,6 @@ crate=crates/framewright-nopanic
 variants=(all default small minimal)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-fail() {
-    echo "text: $*" >&2
-    exit 1
-}
-
-# wrong BASELINE SIZES: which numbers are above their baseline, have none, or are missing. Both have lines `VARIANT WHAT BYTES`.
-wrong() {
-    awk -v tolerance="$tolerance" '
-        /^#/ || NF == 0 { next }
-        FNR == NR { wanted[$1 " " $2] = $3; next }
-        !(($1 " " $2) in wanted) { print $1 " " $2 ": " $3 " bytes, and no baseline"; next }
-        { seen[$1 " " $2] = 1 }
-        $3 > wanted[$1 " " $2] * (1 + tolerance / 100) { print $1 " " $2 ": " $3 " bytes, the baseline is " wanted[$1 " " $2] }
-        END { for (name in wanted) if (!(name in seen)) print name ": a baseline, but not measured" }' "$1" "$2"
-}
 
 # unpruned SIZES: variants that are not smaller than the one before them.
 unpruned() {
@@ -59,15 +45,7 @@ if [ ! -d "$(rustc --print target-libdir --target $target)" ]; then
     echo "SKIPPED: sizes of code on $target, whose standard core is not installed"
     exit 0
 fi
-host=$(rustc -vV | sed -n 's/^host: //p')
-lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
-if [ -x "$lld" ]; then
-    linker=("$lld" -flavor gnu)
-elif command -v ld >/dev/null; then
-    linker=(ld)
-else
-    fail "neither rust-lld in the toolchain nor ld of binutils was found"
-fi
+find_linker
 nm=$(command -v nm || command -v llvm-nm) || fail "neither nm nor llvm-nm was found (package binutils)"
 
 # bytes ARCHIVE WHAT CALL...: links the calls, and prints the bytes of all functions.
