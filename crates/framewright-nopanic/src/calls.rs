@@ -265,13 +265,13 @@ call! {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }
 
-    fn varying(pages: &'static Pages, request: Request) -> Result<Pfn, AllocError> {
-        pages.alloc_varying(&request)
+    fn by_flags(pages: &'static Pages, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        pages.alloc_pages(gfp, order)
     }
 
     fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 3])> {
         pages.cpu_handle(cpu).map(|handle| {
-            let served = (handle.alloc(&request).is_ok(), handle.alloc_varying(&request).is_ok());
+            let served = (handle.alloc(&request).is_ok(), handle.alloc_pages(request.gfp, order).is_ok());
             (handle.cpu(), [served.0, served.1, handle.free(pfn, order).is_ok()])
         })
     }

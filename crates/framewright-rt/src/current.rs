@@ -7,7 +7,7 @@
 //! On x86-64 Linux it is defined in assembly, because a library cannot choose the model of its thread-locals otherwise.
 //! The default model is for libraries that are loaded at run time. It compiles to a function call, for which the fast
 //! path would save registers. *Initial-exec* is an addition to the thread pointer. It needs room in the memory that
-//! each thread has for thread-locals from its start: 40 bytes, also where a program loads this code later.
+//! each thread has for thread-locals from its start: 48 bytes, also where a program loads this code later.
 #![allow(
     unsafe_code,
     reason = "a thread-local of a chosen model is a symbol of assembly; each block says why it is sound"
@@ -40,11 +40,25 @@ struct Current {
     /// The machine, and the thread's CPU there.
     machine: u64,
     place: Place,
-    /// Values of that machine's CPUs, and the address of the CPU's own value; 0 and no address if not looked up yet.
+    /// Values of the CPUs of a machine, and the address of one CPU's value; 0 and no address if not looked up yet.
     ///
-    /// A raw pointer, because a check for null would be made at each call.
+    /// Raw pointers, because a check for null would be made at each call.
     values: u64,
     value: *const (),
+    /// If that CPU is a processor's: how to take it, which is the business of [`crate::cpus`].
+    taking: Taking,
+}
+
+/// The area that a thread shares with the kernel, and the slot of a processor; no addresses if there is none.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Taking {
+    pub(crate) area: *const (),
+    pub(crate) slot: *const (),
+}
+
+impl Taking {
+    const NOTHING: Taking = Taking { area: ptr::null(), slot: ptr::null() };
 }
 
 impl Current {
@@ -52,7 +66,7 @@ impl Current {
     const NOTHING: Current = Current::at(0, Place { cpu: CpuId(0), node: NodeId(0) });
 
     const fn at(machine: u64, place: Place) -> Current {
-        Current { machine, place, values: 0, value: ptr::null() }
+        Current { machine, place, values: 0, value: ptr::null(), taking: Taking::NOTHING }
     }
 }
 
@@ -65,10 +79,11 @@ thread_local! {
 mod by_symbol {
     use std::arch::{asm, global_asm};
     use std::cell::Cell;
+    use std::mem::offset_of;
 
-    use super::Current;
+    use super::{Current, Taking};
 
-    const _: () = assert!(size_of::<Current>() <= 40 && align_of::<Current>() <= 8);
+    const _: () = assert!(size_of::<Current>() <= 48 && align_of::<Current>() <= 8);
 
     // Zeros are `Current::NOTHING`.
     global_asm!(
@@ -76,10 +91,10 @@ mod by_symbol {
         ".globl framewright_rt_current",
         ".hidden framewright_rt_current",
         ".type framewright_rt_current, @object",
-        ".size framewright_rt_current, 40",
+        ".size framewright_rt_current, 48",
         ".p2align 3",
         "framewright_rt_current:",
-        ".zero 40",
+        ".zero 48",
         ".popsection",
     );
 
@@ -97,13 +112,43 @@ mod by_symbol {
         // it, and no reference leaves the operation.
         operation(unsafe { &*current })
     }
+
+    /// The number of the values that the thread noted last, and the address of the value.
+    ///
+    /// It takes three instructions.
+    #[inline(always)]
+    pub(crate) fn value() -> (u64, *const ()) {
+        let (values, value);
+        // SAFETY: reads two words of the symbol's copy for this thread, which nobody else writes.
+        unsafe {
+            asm!("mov {value}, qword ptr [rip + framewright_rt_current@GOTTPOFF]",
+                "mov {values}, qword ptr fs:[{value} + {at_values}]", "mov {value}, qword ptr fs:[{value} + {at_value}]",
+                value = out(reg) value, values = out(reg) values, at_values = const offset_of!(Current, values),
+                at_value = const offset_of!(Current, value), options(pure, readonly, nostack, preserves_flags));
+        }
+        (values, value)
+    }
+
+    /// How to take the CPU of that value.
+    #[inline(always)]
+    pub(crate) fn taking() -> Taking {
+        let (area, slot);
+        // SAFETY: as in `value`.
+        unsafe {
+            asm!("mov {slot}, qword ptr [rip + framewright_rt_current@GOTTPOFF]",
+                "mov {area}, qword ptr fs:[{slot} + {at_area}]", "mov {slot}, qword ptr fs:[{slot} + {at_slot}]",
+                area = out(reg) area, slot = out(reg) slot, at_area = const offset_of!(Current, taking.area),
+                at_slot = const offset_of!(Current, taking.slot), options(pure, readonly, nostack, preserves_flags));
+        }
+        Taking { area, slot }
+    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
 mod by_library {
     use std::cell::Cell;
 
-    use super::Current;
+    use super::{Current, Taking};
 
     thread_local! {
         static CURRENT: Cell<Current> = const { Cell::new(Current::NOTHING) };
@@ -114,12 +159,29 @@ mod by_library {
     pub(super) fn current<T>(operation: impl FnOnce(&Cell<Current>) -> T) -> T {
         CURRENT.with(operation)
     }
+
+    /// The number of the values that the thread noted last, and the address of the value.
+    #[inline(always)]
+    pub(crate) fn value() -> (u64, *const ()) {
+        let Current { values, value, .. } = current(Cell::get);
+        (values, value)
+    }
+
+    /// How to take the CPU of that value.
+    #[inline(always)]
+    pub(crate) fn taking() -> Taking {
+        current(Cell::get).taking
+    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
 use by_library::current;
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
+pub(crate) use by_library::{taking, value};
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
 use by_symbol::current;
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
+pub(crate) use by_symbol::{taking, value};
 
 /// The thread's CPU, if `machine` is the one it used last and it has a lease there.
 #[inline]
@@ -128,21 +190,17 @@ pub(crate) fn of(machine: u64) -> Option<Place> {
     (last.machine == machine).then_some(last.place)
 }
 
-/// The address of the value of the thread's CPU, if `values` are the ones it used last.
-///
-/// The thread has that CPU to itself.
-#[inline(always)]
-pub(crate) fn value_of(values: u64) -> Option<*const ()> {
-    let last = current(Cell::get);
-    (last.values == values).then_some(last.value)
-}
-
 /// Notes the value of the thread's CPU of a machine, if that is the machine it used last.
 pub(crate) fn note_value(machine: u64, values: u64, value: *const ()) {
     let last = current(Cell::get);
     if last.machine == machine {
         current(|current| current.set(Current { values, value, ..last }));
     }
+}
+
+/// Notes a value of a processor's CPU, and how to take that CPU. The thread does not keep it.
+pub(crate) fn note_processor(values: u64, value: *const (), taking: Taking) {
+    current(|current| current.set(Current { values, value, taking, ..current.get() }));
 }
 
 /// A number that no other living thread has; never 0.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use framewright::machine::{Busy, Machine, Need, PerCpu, Pinned, Reclaimed, Waiter};
+use framewright::machine::{Busy, Machine, Need, Operation, PerCpu, Pinned, Reclaimed, Waiter};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::callbacks::{Callbacks, Called, Panics};
@@ -294,13 +294,8 @@ impl<T> PerCpu<T, Native> for CpuValues<T> {
     }
 
     #[inline(always)]
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.with_leased(operation)
-    }
-
-    #[inline(always)]
-    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.with_processor(operation)
+    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
+        self.with_noted(operation)
     }
 
     #[inline(always)]

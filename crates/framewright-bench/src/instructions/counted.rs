@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use framewright::request::GFP_KERNEL;
+use framewright::request::{GFP_KERNEL, Gfp};
 use framewright::{Allocator, CpuHandle, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
@@ -129,34 +129,34 @@ macro_rules! one_by_one {
 
 one_by_one!(Pages, ByLocal, ByHandle);
 
-/// Calls of `Allocator::alloc_varying` and `Allocator::free` whose request and order the compiler does not know, as
-/// those of an interface of C functions are.
+/// Calls of `Allocator::alloc_pages` and `Allocator::free_pages` whose flags and order the compiler does not know, as those of
+/// an interface of C functions are.
 pub(crate) struct Wrapped<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
-    request: Request,
+    gfp: Gfp,
     order: Order,
 }
 
 impl<'l, 'a, M: Machine> Wrapped<'l, 'a, M> {
     pub(crate) fn new(allocator: &'l Allocator<'a, M>) -> Self {
-        Wrapped { allocator, request: black_box(PAGE), order: black_box(PAGE.order) }
+        Wrapped { allocator, gfp: black_box(PAGE.gfp), order: black_box(PAGE.order) }
     }
 }
 
 #[inline(never)]
-fn wrapped_alloc<M: Machine>(allocator: &Allocator<'_, M>, request: &Request) -> Option<Pfn> {
-    allocator.alloc_varying(request).ok()
+fn wrapped_alloc<M: Machine>(allocator: &Allocator<'_, M>, gfp: Gfp, order: Order) -> Option<Pfn> {
+    allocator.alloc_pages(gfp, order).ok()
 }
 
 #[inline(never)]
 fn wrapped_free<M: Machine>(allocator: &Allocator<'_, M>, pfn: Pfn, order: Order) -> bool {
-    allocator.free(pfn, order).is_ok()
+    allocator.free_pages(pfn, order).is_ok()
 }
 
 impl<M: Machine> Wrapped<'_, '_, M> {
     #[inline(always)]
     fn one(&self) -> Option<Pfn> {
-        wrapped_alloc(self.allocator, &self.request)
+        wrapped_alloc(self.allocator, self.gfp, self.order)
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, PerCpu, Pinned, Word};
+use framewright::machine::{Busy, Machine, NoPerCpu, Operation, Ordering, Patience, PerCpu, Pinned, Word};
 use framewright::units::{CpuId, NodeId};
 
 use crate::instructions::gs_area::GsArea;
@@ -168,11 +168,11 @@ impl<T, K> PerCpu<T, KernelMachine<K>> for KernelValues<T> {
     }
 
     #[inline(always)]
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
         self.own.disable_preemption();
         let value = self.values.get(self.own.cpu() as usize).and_then(Option::as_ref);
         // Each way out has an end of the pin of its own: the result is not kept across it.
-        match value.and_then(operation) {
+        match value.and_then(|value| operation.run(value)) {
             Some(result) => {
                 self.own.enable_preemption();
                 Some(result)

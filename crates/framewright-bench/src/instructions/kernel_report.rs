@@ -45,7 +45,7 @@ impl KernelRow {
         let calls = match variant {
             "kernel" => "alloc and free, request known when compiled",
             "kernel-above" => "as kernel, memory above a hole",
-            "kernel-wrapped" => "alloc_varying and free, request known when run",
+            "kernel-wrapped" => "alloc_pages and free_pages, request known when run",
             "kernel-local" => "as kernel, through Allocator::local",
             "kernel-handle" => "as kernel, by a CpuHandle; the machine keeps nothing",
             "kernel-bulk" => "alloc_bulk and free_bulk, 64 pages a call",

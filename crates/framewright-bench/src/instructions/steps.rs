@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::CpuId;
-use framewright::machine::{Machine, PerCpu, Step};
+use framewright::machine::{Machine, Operation, PerCpu, Step};
 
 /// A machine, and how often each step was made.
 pub struct Counting<M> {
@@ -41,12 +41,9 @@ impl<T, M, V: PerCpu<T, M>> PerCpu<T, Counting<M>> for CountingValues<V> {
         CountingValues(V::new(&machine.machine, cpus, make))
     }
 
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    #[inline(always)]
+    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
         self.0.with(operation)
-    }
-
-    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.0.with_taken(operation)
     }
 
     fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {

@@ -8,7 +8,7 @@
 //!
 //! | line | calls |
 //! |---|---|
-//! | `a1 = alloc order 3 GFP_KERNEL on 1 below 0x400` | `alloc`, `alloc_varying`, or a handle's |
+//! | `a1 = alloc order 3 GFP_KERNEL on 1 below 0x400` | `alloc`, `alloc_pages`, or a handle's |
 //! | `a2 = bulk 30 order 0 GFP_ATOMIC interleave 0,1` | `alloc_bulk` |
 //! | `a3 = alloc-at 0x400 order 3 GFP_KERNEL` | `alloc_at` |
 //! | `a4 = alloc-range 0x400..0x4ff GFP_KERNEL` | `alloc_range` |

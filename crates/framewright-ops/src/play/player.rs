@@ -147,10 +147,12 @@ impl<'h> Player<'h> {
             let result = local.alloc(&request);
             return (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result);
         }
+        let Request { gfp, order, policy, below } = request;
+        let is_pages = policy == Policy::Local && below.is_none();
         let result = match (name.0 % 6, self.handle(name.0)) {
-            (0 | 1, Some(handle)) => handle.alloc(&request),
-            (2, Some(handle)) => handle.alloc_varying(&request),
-            (3, _) => self.pages.alloc_varying(&request),
+            (2, Some(handle)) if is_pages => handle.alloc_pages(gfp, order),
+            (0..=2, Some(handle)) => handle.alloc(&request),
+            (3, _) if is_pages => self.pages.alloc_pages(gfp, order),
             _ => self.pages.alloc(&request),
         };
         (request, result)

@@ -139,10 +139,17 @@ impl Rseq {
     /// None if another thread has it, if the kernel interfered, or on a processor without slot.
     #[inline]
     pub(crate) fn enter(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
+        self.enter_here(cpus).map(|(place, slot, _)| (place, slot))
+    }
+
+    /// As [`Rseq::enter`]; also returns the thread's area.
+    #[inline]
+    pub(super) fn enter_here<'c>(&self, cpus: &'c Cpus) -> Option<(Place, &'c Slot, &Area)> {
+        let area = self.area();
         // SAFETY: the area is this thread's. The sequence looks at a slot only if its number is below `limit`, and
         // there are at least that many. Their layout is asserted in `sequence.rs`.
-        let (cpu, slot) = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
-        Some((slot.place(cpu), slot))
+        let (cpu, slot) = unsafe { sequence::take(area, cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
+        Some((slot.place(cpu), slot, area))
     }
 
     /// In an interrupt: takes the slot of this processor's interrupts, or else a shared one.

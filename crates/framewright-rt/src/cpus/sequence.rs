@@ -12,6 +12,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::slots::Slot;
+use crate::current::Taking;
 
 /// The first 32 bytes of a thread's `struct rseq`, which it shares with the kernel.
 #[repr(C, align(32))]
@@ -118,6 +119,55 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
     (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
 }
 
+/// Takes the slot that a thread noted, with acquire ordering, if it is this processor's and its owner is 0.
+///
+/// Otherwise changes nothing. It is shorter than [`take`], which computes the slot.
+///
+/// # Safety
+/// The area is registered for the calling thread, or its processor number is that of no slot. The slot lives for `'a`.
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+#[inline(always)]
+pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
+    let Taking { area, slot } = taking;
+    // SAFETY: as in `take`. The slot is not written by others while its owner is this thread, or nobody.
+    unsafe {
+        std::arch::asm!(
+            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
+            ".balign 32",
+            "5:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "lea {cpu:r}, [rip + 5b]",
+            "mov qword ptr [{area} + 8], {cpu:r}",
+            "2:",
+            "mov {cpu:e}, dword ptr [{slot} + {at_cpu}]",
+            "cmp {cpu:e}, dword ptr [{area} + 4]",
+            "jne {other}",
+            "cmp qword ptr [{slot}], 0",
+            "jne {other}",
+            "mov qword ptr [{slot}], {area}",
+            "3:",
+            ".pushsection .text.framewright_rseq, \"ax\", @progbits",
+            // ud1 edi, [rip + signature]
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {signature}",
+            "4:",
+            "jmp {other}",
+            ".popsection",
+            area = in(reg) area,
+            slot = in(reg) slot,
+            cpu = out(reg) _,
+            at_cpu = const offset_of!(Slot, cpu),
+            signature = const SIGNATURE,
+            other = label { return None },
+            options(nostack),
+        );
+    }
+    // SAFETY: the slot is alive, and this thread's now.
+    Some(unsafe { &*slot.cast() })
+}
+
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
@@ -178,6 +228,54 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
     (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
 }
 
+/// As on x86-64.
+///
+/// # Safety
+/// As on x86-64.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
+    let Taking { area, slot } = taking;
+    // SAFETY: as on x86-64; the owner is read by `ldar`.
+    unsafe {
+        std::arch::asm!(
+            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", %progbits",
+            ".balign 32",
+            "5:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "adrp {word}, 5b",
+            "add {word}, {word}, :lo12:5b",
+            "str {word}, [{area}, #8]",
+            "2:",
+            "ldr {cpu:w}, [{area}, #4]",
+            "ldr {word:w}, [{slot}, #{at_cpu}]",
+            "cmp {cpu:w}, {word:w}",
+            "b.ne {other}",
+            "ldar {word}, [{slot}]",
+            "cbnz {word}, {other}",
+            "str {area}, [{slot}]",
+            "3:",
+            "b 7f",
+            ".inst {signature}",
+            "4:",
+            "b {other}",
+            "7:",
+            area = in(reg) area,
+            slot = in(reg) slot,
+            cpu = out(reg) _,
+            word = out(reg) _,
+            at_cpu = const offset_of!(Slot, cpu),
+            signature = const SIGNATURE,
+            other = label { return None },
+            options(nostack),
+        );
+    }
+    // SAFETY: as on x86-64.
+    Some(unsafe { &*slot.cast() })
+}
+
 /// Never called.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn thread_pointer() -> *const u8 {
@@ -190,5 +288,14 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// None.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
 pub(super) unsafe fn take<'a>(_: &Area, _: *const Slot, _: u32) -> Option<(u32, &'a Slot)> {
+    None
+}
+
+/// Never takes anything.
+///
+/// # Safety
+/// None.
+#[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
+pub(super) unsafe fn take_noted<'a>(_: Taking) -> Option<&'a Slot> {
     None
 }

@@ -28,14 +28,15 @@ pub(crate) struct Slot {
     pub(super) owner: AtomicUsize,
     /// Number of times that the owner has it, beyond the first. Only the owner uses it.
     depth: AtomicU32,
-    /// Fixed, and here because the line is at hand.
+    /// Its number, and its node: fixed, and here because the line is at hand.
+    pub(super) cpu: u32,
     pub(super) node: NodeId,
 }
 
 impl Slot {
-    /// A free slot of a CPU on `node`.
-    fn on(node: NodeId) -> Slot {
-        Slot { node, ..Slot::default() }
+    /// A free slot of a CPU with this number, on `node`.
+    fn on((cpu, node): (u32, NodeId)) -> Slot {
+        Slot { cpu, node, ..Slot::default() }
     }
 
     /// Returns the slot's place, as the CPU number `cpu`.
@@ -59,6 +60,12 @@ impl Slot {
     /// The owner takes it once more.
     pub(crate) fn nest(&self) {
         self.depth.store(self.depth.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// The owner gives it back that took it when it was free.
+    #[inline]
+    pub(crate) fn leave_first(&self) {
+        self.owner.store(0, Release);
     }
 
     /// The owner gives it back as often as it took it.
@@ -141,7 +148,7 @@ impl Cpus {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Cpus {
             id: NEXT.fetch_add(1, Relaxed),
-            slots: nodes.iter().copied().map(Slot::on).collect(),
+            slots: (0..).zip(nodes.iter().copied()).map(Slot::on).collect(),
             nodes,
             threads,
             own,

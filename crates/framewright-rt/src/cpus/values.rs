@@ -16,18 +16,23 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use framewright::machine::Operation;
 use framewright::units::CpuId;
 
 use super::lease;
 use super::rseq::Rseq;
+use super::sequence;
 use super::slots::{Cpus, Side, Slot, Wait};
-use crate::current::{self, Place};
+use crate::current::{self, Place, Taking};
 
 /// The values of a machine's CPUs.
 #[derive(Debug)]
 pub struct CpuValues<T> {
     /// Tells values apart in a thread's memory of them: never 0, never used again.
     id: u64,
+    /// The number by which a thread notes the value of a CPU that it does not keep.
+    // A word of its own, because a comparison with memory takes one instruction.
+    processors_id: u64,
     values: Box<[T]>,
     rseq: Option<Rseq>,
     cpus: Arc<Cpus>,
@@ -82,6 +87,31 @@ impl Drop for Leave<'_> {
     }
 }
 
+/// Leaves the slot that the thread noted, when dropped.
+///
+/// The slot's address is read again, so that it occupies no register before.
+struct LeaveNoted;
+
+impl LeaveNoted {
+    /// Takes the slot that the thread noted, if that slot is free and this processor's.
+    ///
+    /// # Safety
+    /// The thread noted a slot, which is alive, and notes no other one while the result lives.
+    #[inline(always)]
+    unsafe fn take() -> Option<LeaveNoted> {
+        // SAFETY: the slot is alive, and the area was noted with it, by this thread.
+        unsafe { sequence::take_noted(current::taking()) }.map(|_| LeaveNoted)
+    }
+}
+
+impl Drop for LeaveNoted {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: by the promise of `take`.
+        unsafe { &*current::taking().slot.cast::<Slot>() }.leave_first();
+    }
+}
+
 impl<T> CpuValues<T> {
     /// Makes the values of as many CPUs as `count` says, or until `make` has none.
     pub(crate) fn new(
@@ -93,31 +123,46 @@ impl<T> CpuValues<T> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let numbers = (0..=u16::MAX).take(count).map(CpuId);
         let values = numbers.map_while(make).collect();
-        CpuValues { id: NEXT.fetch_add(1, Relaxed), values, rseq, cpus: Arc::clone(cpus) }
+        let id = NEXT.fetch_add(2, Relaxed);
+        CpuValues { id, processors_id: id + 1, values, rseq, cpus: Arc::clone(cpus) }
     }
 
-    /// Calls `operation` with the value of the CPU that the thread leases and used last.
+    /// Calls `operation` with the value of the CPU that the thread noted: its own, or that of its processor.
+    ///
+    /// `None` also if that processor is another one by now, or its slot is taken.
     #[inline(always)]
-    pub(crate) fn with_leased<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        let value = current::value_of(self.id)?;
-        // SAFETY: `with_other` noted it: the value lies in `values`, and the thread has had its CPU since. `current`
-        // forgets the value together with the CPU.
-        operation(unsafe { &*value.cast() })
-    }
-
-    /// Calls `operation` with the value of the processor's CPU, if its slot is free.
-    #[inline(always)]
-    pub(crate) fn with_processor<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.with_slot(self.rseq?.enter(&self.cpus)?, operation)
+    pub(crate) fn with_noted<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
+        let (noted, value) = current::value();
+        if noted == self.id {
+            // SAFETY: `with_other` noted it: the value lies in `values`, and the thread has had its CPU since.
+            // `current` forgets the value together with the CPU.
+            return operation.run(unsafe { &*value.cast() });
+        }
+        if noted == self.processors_id {
+            // SAFETY: `with_any_cpu` noted all three: they lie in `values` and `cpus`, and the area is the thread's.
+            // A fork's child that must not use the slots has forgotten them.
+            // The fast path notes nothing.
+            let _leave = unsafe { LeaveNoted::take() }?;
+            // SAFETY: as above, and the slot is that of the value's CPU.
+            return operation.run(unsafe { &*value.cast() });
+        }
+        None
     }
 
     /// Calls `operation` with the value of whatever CPU the thread can have without a wait.
     #[inline(always)]
     pub(crate) fn with_any_cpu<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        match self.rseq.and_then(|rseq| rseq.enter(&self.cpus)) {
-            Some(entered) => self.with_slot(entered, operation),
-            None if current::value_of(self.id).is_some() => self.with_leased(operation),
-            None => self.with_other(operation),
+        let (noted, _) = current::value();
+        if noted == self.id {
+            return self.with_noted(operation);
         }
+        let Some((place, slot, area)) = self.rseq.as_ref().and_then(|rseq| rseq.enter_here(&self.cpus)) else {
+            return self.with_other(operation);
+        };
+        if let Some(value) = self.values.get(place.cpu.index()) {
+            let taking = Taking { area: ptr::from_ref(area).cast(), slot: ptr::from_ref(slot).cast() };
+            current::note_processor(self.processors_id, ptr::from_ref(value).cast(), taking);
+        }
+        self.with_slot((place, slot), operation)
     }
 }

@@ -296,7 +296,7 @@ fn a_handler_may_make_the_first_call_of_its_thread() {
         let pages = unsafe { &*std::ptr::with_exposed_provenance::<Allocator<'_, Native>>(signal.value()) };
         for _ in 0..3 {
             let kept = pages.alloc(&Request::page(GFP_ATOMIC)).unwrap();
-            let page = pages.alloc_varying(&Request::page(GFP_ATOMIC)).unwrap();
+            let page = pages.alloc_pages(GFP_ATOMIC, Order(0)).unwrap();
             pages.free(page, Order(0)).unwrap();
             pages.free(kept, Order(0)).unwrap();
         }

@@ -13,12 +13,13 @@
 //! which tries the rungs of `slowpath.rs`. A request that the pinned stage cannot take is planned by the slow stage.
 
 use crate::api::allocator::Allocator;
+use crate::api::fast_ops::{Alloc, AllocAsked, FreeAt};
 use crate::api::fast_path::{FastPath, Route};
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, PerCpu, Pinned, Step};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, FreeError, Why};
-use crate::types::request::Request;
+use crate::types::request::{Gfp, Request};
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zonelist::plan::Plan;
 
@@ -27,79 +28,55 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ///
     /// # Errors
     /// The request makes no sense, or there is no memory for it.
-    #[inline]
-    pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        self.alloc_by(request, |route| self.alloc_fast(route), |route| self.alloc_missed(request, route))
-    }
-
-    /// Allocates by the fast path, or by `elsewhere` if that has no block.
-    ///
-    /// `elsewhere` is one call out of line whose result is the caller's: registers are saved for it only where it is
-    /// made.
     #[inline(always)]
-    pub(crate) fn alloc_by(
-        &self,
-        request: &Request,
-        front: impl FnOnce(Route) -> Option<Pfn>,
-        elsewhere: impl FnOnce(Option<Route>) -> Result<Pfn, AllocError>,
-    ) -> Result<Pfn, AllocError> {
-        if self.machine().fault(Fault::Alloc) {
-            return self.failed(request, Why::Fault);
-        }
-        let route = Route::of::<M>(request, self.geometry().pageblock_order);
-        if let Some(route) = route
-            && let Some(pfn) = front(route)
+    pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
+        if let Some(route) = self.route_of(request)?
+            && let Some(pfn) = self.alloc_fast(route)
         {
-            self.announce(pfn, request);
-            return Ok(pfn);
+            return Ok(self.announced(pfn, request));
         }
-        elsewhere(route)
+        self.alloc_cached_or_slow(request)
     }
 
-    /// Allocates as [`Allocator::alloc`] does, for a request that is known only at run time.
+    /// Returns the route of a request; `None` if only the slow path can serve it.
     ///
-    /// `alloc` computes the list of a request, which costs nothing if the request is a constant. This call compares the
-    /// request with the last one of the CPU, so it is for callers that mostly repeat a request.
+    /// # Errors
+    /// A test makes the request fail.
+    #[inline(always)]
+    pub(crate) fn route_of(&self, request: &Request) -> Result<Option<Route>, AllocError> {
+        self.may_fail(request)?;
+        Ok(Route::of::<M>(request, self.geometry().pageblock_order))
+    }
+
+    /// Fails a request that a test makes fail.
+    #[inline(always)]
+    pub(crate) fn may_fail(&self, request: &Request) -> Result<(), AllocError> {
+        if self.machine().fault(Fault::Alloc) { self.failed(request, Why::Fault).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Allocates as [`Allocator::alloc`] does, for a request of only these flags and this order.
+    ///
+    /// `alloc` computes the list of a request, which costs nothing if the request is a constant. This call is for
+    /// callers that get flags and order at run time, such as an interface of C functions, and mostly ask for single
+    /// frames: for those it compares the flags with the CPU's last ones.
     ///
     /// # Errors
     /// As [`Allocator::alloc`].
-    #[inline]
-    pub fn alloc_varying(&self, request: &Request) -> Result<Pfn, AllocError> {
-        let front = || self.fast.with(|fast| fast.alloc_asked(self.machine(), request));
-        self.alloc_asked_by(request, front, || self.alloc_cached_or_slow(request))
-    }
-
-    /// Like [`Allocator::alloc_by`], for a request that is known only at run time.
     #[inline(always)]
-    pub(crate) fn alloc_asked_by(
-        &self,
-        request: &Request,
-        front: impl FnOnce() -> Option<Pfn>,
-        elsewhere: impl FnOnce() -> Result<Pfn, AllocError>,
-    ) -> Result<Pfn, AllocError> {
-        if self.machine().fault(Fault::Alloc) {
-            return self.failed(request, Why::Fault);
-        }
-        // The fast path serves no such request that must be zeroed.
-        match front() {
-            Some(pfn) => {
-                self.trace(|| Event::page_alloc(pfn, request));
-                Ok(pfn)
+    pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        if order == Order(0) {
+            self.may_fail(&Request::page(gfp))?;
+            if let Some(pfn) = self.fast.with(AllocAsked { machine: self.machine(), gfp }) {
+                return Ok(self.announced_asked(pfn, gfp));
             }
-            None => elsewhere(),
         }
+        self.alloc_pages_missed(gfp, order)
     }
 
-    /// Takes the CPU for the fast path, where the machine asks for that, before the request goes on.
     #[inline(never)]
-    fn alloc_missed(&self, request: &Request, route: Option<Route>) -> Result<Pfn, AllocError> {
-        match route.and_then(|route| self.fast.with_taken(|fast| fast.alloc(self.machine(), route))) {
-            Some(pfn) => {
-                self.announce(pfn, request);
-                Ok(pfn)
-            }
-            None => self.alloc_cached_or_slow(request),
-        }
+    fn alloc_pages_missed(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        let request = Request { order, ..Request::page(gfp) };
+        if order == Order(0) { self.alloc_cached_or_slow(&request) } else { self.alloc(&request) }
     }
 
     #[inline(never)]
@@ -127,9 +104,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Announces the block of a request; returns its first frame's number.
     #[inline(always)]
     pub(crate) fn served(&self, request: &Request, frame: Frame) -> Pfn {
-        let pfn = self.world.shared.frames.pfn(frame);
-        self.announce(pfn, request);
-        pfn
+        self.announced(self.world.shared.frames.pfn(frame), request)
     }
 
     #[inline(always)]
@@ -137,7 +112,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = &self.world;
         world.shared.machine.step(Step::Route);
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
-            return self.fast.with(|fast| fast.alloc(&world.shared.machine, route));
+            return self.fast.with(Alloc { machine: &world.shared.machine, route });
         }
         let pin = world.shared.machine.pin_now();
         let own = world.shared.cpus.get(pin.cpu().index())?;
@@ -174,9 +149,30 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// The frame does not begin such a block; the error names what it is. One wrong free may go unnoticed: two CPUs
     /// that free the same block in the same instant. With `hardened` it is noticed too.
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.free_fast(pfn, order) { Ok(()) } else { self.free_missed(pfn, order) }
+        if self.free_fast(pfn, order) { Ok(()) } else { Allocator::free_cached_or_slow(pfn, self, order) }
+    }
+
+    /// Frees as [`Allocator::free`] does, for callers that get the order at run time and mostly free single frames.
+    ///
+    /// # Errors
+    /// As [`Allocator::free`].
+    #[inline(always)]
+    pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if order == Order(0) && self.free_fast(pfn, Order(0)) {
+            return Ok(());
+        }
+        Allocator::free_pages_missed(pfn, self, order)
+    }
+
+    #[inline(never)]
+    fn free_pages_missed(pfn: Pfn, allocator: &Self, order: Order) -> Result<(), FreeError> {
+        if order == Order(0) {
+            Allocator::free_cached_or_slow(pfn, allocator, order)
+        } else {
+            allocator.free(pfn, order)
+        }
     }
 
     #[inline(always)]
@@ -184,30 +180,23 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = &self.world;
         world.shared.machine.step(Step::Lookup);
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
-            return self.fast.with(|fast| fast.free_at(&world.shared.machine, pfn, order)).is_some();
+            return self.fast.with(FreeAt { machine: &world.shared.machine, pfn, order }).is_some();
         }
         let pin = world.shared.machine.pin_now();
         let own = world.shared.cpus.get(pin.cpu().index());
         own.is_some_and(|own| world.free_fast(pin.cpu(), own, pfn, order))
     }
 
-    /// Takes the CPU for the fast path, where the machine asks for that, before the free goes on.
+    // With this order of arguments, the fewest registers move.
     #[inline(never)]
-    fn free_missed(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.fast.with_taken(|fast| fast.free_at(self.machine(), pfn, order)) {
-            Some(()) => Ok(()),
-            None => self.free_cached_or_slow(pfn, order),
-        }
-    }
-
-    #[inline(never)]
-    pub(crate) fn free_cached_or_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.fast.with_any(|fast| fast.free_elsewhere(&self.world, pfn, order)).is_some() {
+    pub(crate) fn free_cached_or_slow(pfn: Pfn, allocator: &Self, order: Order) -> Result<(), FreeError> {
+        let world = &allocator.world;
+        if allocator.fast.with_any(|fast| fast.free_elsewhere(world, pfn, order)).is_some() {
             return Ok(());
         }
-        match self.world.pinned_now(|cx| self.world.free_cached(cx, pfn, order)) {
+        match world.pinned_now(|cx| world.free_cached(cx, pfn, order)) {
             Some(true) => Ok(()),
-            _ => self.free_slow(pfn, order),
+            _ => allocator.free_slow(pfn, order),
         }
     }
 

@@ -121,6 +121,20 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
+    /// Announces an allocated block as [`Allocator::announce`] does; returns it.
+    #[inline(always)]
+    pub(crate) fn announced(&self, pfn: Pfn, request: &Request) -> Pfn {
+        self.announce(pfn, request);
+        pfn
+    }
+
+    /// Announces a frame of `FastPath::alloc_asked`, which serves no request that must be zeroed; returns it.
+    #[inline(always)]
+    pub(crate) fn announced_asked(&self, pfn: Pfn, gfp: Gfp) -> Pfn {
+        self.trace(|| Event::page_alloc(pfn, &Request::page(gfp)));
+        pfn
+    }
+
     /// Whether [`Allocator::announce`] does anything for a request.
     pub(crate) fn announces(&self, request: &Request) -> bool {
         self.machine().traces() || request.gfp.contains(__GFP_ZERO)

@@ -23,7 +23,8 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{FastPath, Route, Seen};
+use crate::api::fast_path::{FastPath, Route};
+use crate::api::seen::Seen;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Fault, Machine, PerCpu, Step};

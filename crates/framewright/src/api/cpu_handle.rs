@@ -11,10 +11,10 @@
 //! a handle's calls are plain calls.
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{FastPath, Route};
+use crate::api::fast_path::FastPath;
 use crate::seam::machine::{Machine, PerCpu, Pinned};
 use crate::types::error::{AllocError, FreeError};
-use crate::types::request::Request;
+use crate::types::request::{Gfp, Request};
 use crate::types::units::{CpuId, Order, Pfn};
 
 /// One CPU of an allocator, not pinned; the description of this module explains it.
@@ -54,21 +54,36 @@ impl<'a, M: Machine> CpuHandle<'_, 'a, M> {
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
             return self.allocator.alloc(request);
         }
-        let front = |route: Route| self.here(|fast| fast.alloc(self.allocator.machine(), route));
-        self.allocator.alloc_by(request, front, |_| self.alloc_missed(request))
+        if let Some(route) = self.allocator.route_of(request)?
+            && let Some(pfn) = self.here(|fast| fast.alloc(self.allocator.machine(), route))
+        {
+            return Ok(self.allocator.announced(pfn, request));
+        }
+        self.alloc_missed(request)
     }
 
-    /// Allocates as [`Allocator::alloc_varying`] does.
+    /// Allocates as [`Allocator::alloc_pages`] does.
     ///
     /// # Errors
     /// As [`Allocator::alloc`].
     #[inline(always)]
-    pub fn alloc_varying(&self, request: &Request) -> Result<Pfn, AllocError> {
+    pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
-            return self.allocator.alloc_varying(request);
+            return self.allocator.alloc_pages(gfp, order);
         }
-        let front = || self.here(|fast| fast.alloc_asked(self.allocator.machine(), request));
-        self.allocator.alloc_asked_by(request, front, || self.alloc_missed(request))
+        if order == Order(0) {
+            self.allocator.may_fail(&Request::page(gfp))?;
+            if let Some(pfn) = self.here(|fast| fast.alloc_asked(self.allocator.machine(), gfp)) {
+                return Ok(self.allocator.announced_asked(pfn, gfp));
+            }
+        }
+        self.alloc_pages_missed(gfp, order)
+    }
+
+    #[inline(never)]
+    fn alloc_pages_missed(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        let request = Request { order, ..Request::page(gfp) };
+        if order == Order(0) { self.alloc_missed(&request) } else { self.alloc(&request) }
     }
 
     #[inline(never)]
@@ -94,11 +109,31 @@ impl<'a, M: Machine> CpuHandle<'_, 'a, M> {
         }
     }
 
+    /// Frees as [`Allocator::free_pages`] does.
+    ///
+    /// # Errors
+    /// As [`Allocator::free`].
+    #[inline(always)]
+    pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {
+            return self.allocator.free_pages(pfn, order);
+        }
+        if order == Order(0) && self.here(|fast| fast.free_at(self.allocator.machine(), pfn, Order(0))).is_some() {
+            return Ok(());
+        }
+        self.free_pages_missed(pfn, order)
+    }
+
+    #[inline(never)]
+    fn free_pages_missed(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if order == Order(0) { self.free_missed(pfn, order) } else { self.free(pfn, order) }
+    }
+
     #[inline(never)]
     fn free_missed(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         match self.here(|fast| fast.free_elsewhere(self.allocator.world(), pfn, order)) {
             Some(()) => Ok(()),
-            None => self.allocator.free_cached_or_slow(pfn, order),
+            None => Allocator::free_cached_or_slow(pfn, self.allocator, order),
         }
     }
 }

@@ -14,7 +14,8 @@
 
 use core::cell::Cell;
 
-use crate::api::fast_path::{FastPath, HeadChange, Route, Seen};
+use crate::api::fast_path::{FastPath, HeadChange, Route};
+use crate::api::seen::Seen;
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
 use crate::pcp::ring::{Ring, STRIDE};

@@ -25,9 +25,9 @@
 
 use core::cell::Cell;
 
+use crate::api::seen::Seen;
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
-use crate::frame::map::Run;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::pcp_guard::PcpGuard;
@@ -96,29 +96,17 @@ pub(crate) struct HeadChange {
     pub(crate) allocated: Head,
 }
 
-impl HeadChange {
-    /// That of no block.
-    const NONE: HeadChange = HeadChange { listed: Head::NONE, allocated: Head::NONE };
-}
-
-/// A block that is freed to a ring: its frame, its head's word, and the head that it gets.
-struct FreedBlock<'w, M: Machine> {
-    frame: Frame,
-    word: &'w M::U8,
-    listed: Head,
-}
-
 /// Pops the block on top of a ring of the running CPU, if there is one and its head is the expected one.
 ///
 /// `heads` returns the head bytes of a run of memory and its first descriptor. Returns the block's distance from that
-/// descriptor. `heads` is called late, when few registers are in use.
+/// descriptor. `heads` and `change` are called late, when few registers are in use.
 #[inline(always)]
 fn pop_top<'h, M: Machine>(
     machine: &M,
     ring: &Ring<M>,
     slots: Slots<'_, M>,
     heads: impl FnOnce() -> (&'h [M::U8], u32),
-    change: HeadChange,
+    change: impl Fn() -> HeadChange,
 ) -> Option<u32>
 where
     M::U8: 'h,
@@ -128,19 +116,26 @@ where
         let (heads, first) = heads();
         let distance = frame.0.wrapping_sub(first);
         let word = heads.get(distance as usize)?;
-        (word.load(Ordering::Relaxed) == change.listed.0).then_some((distance, word))
+        (word.load(Ordering::Relaxed) == change().listed.0).then_some((distance, word))
     })?;
-    word.store(change.allocated.0, Ordering::Relaxed);
+    word.store(change().allocated.0, Ordering::Relaxed);
     ring.count_taken(1);
     Some(distance)
 }
 
-/// Pushes a block on top of a ring of the running CPU; false if there is no room. The caller has checked the block's
-/// head.
+/// Pushes a block on top of a ring of the running CPU; `None` if there is no room.
+///
+/// The block is its head's word and next value, and its frame. The caller has checked the present value.
 #[inline(always)]
-fn push_top<M: Machine>(machine: &M, ring: &Ring<M>, slots: Slots<'_, M>, block: FreedBlock<'_, M>) -> bool {
+fn push_top<M: Machine>(
+    machine: &M,
+    ring: &Ring<M>,
+    slots: Slots<'_, M>,
+    (word, listed): (&M::U8, Head),
+    frame: impl FnOnce() -> Frame,
+) -> Option<()> {
     machine.step(Step::Free);
-    ring.push_front(slots, block.frame, || block.word.store(block.listed.0, Ordering::Relaxed))
+    ring.push_front(slots, frame, || word.store(listed.0, Ordering::Relaxed)).then_some(())
 }
 
 /// What the fast path of one CPU needs, looked up once.
@@ -161,9 +156,11 @@ pub(crate) struct FastPath<'a, M: Machine> {
     pub(super) taking: Cell<Seen<'a, M>>,
     /// The run of memory that the last freed block went to.
     pub(super) giving: Cell<Seen<'a, M>>,
-    /// The last request that was known only at run time.
+    /// The last request for one frame that was served by the slower stage.
     asked: Cell<Asked<'a, M>>,
     pageblock_order: Order,
+    /// Pageblocks of one frame, in units of 2^-32.
+    per_frame: u64,
     /// The pageblock's word of the last free.
     last: Cell<u32>,
     /// The rings for blocks of such a pageblock, and the one for such a pageblock as a whole.
@@ -171,11 +168,10 @@ pub(crate) struct FastPath<'a, M: Machine> {
     huge: Cell<&'a Ring<M>>,
 }
 
-/// A request without special wishes, and where it looks for a block.
+/// A request for one frame without special wishes: where it looks, and the frame's head once it is allocated.
 struct Asked<'a, M: Machine> {
     gfp: Gfp,
-    order: Order,
-    heads: HeadChange,
+    allocated: Head,
     ring: &'a Ring<M>,
 }
 
@@ -188,44 +184,6 @@ impl<M: Machine> Clone for Asked<'_, M> {
 
 impl<M: Machine> Copy for Asked<'_, M> {}
 
-/// A run of memory as the fast path needs it: its begin and its descriptors.
-pub(crate) struct Seen<'a, M: Machine> {
-    pub(super) base: u64,
-    pub(super) first: u32,
-    pub(super) heads: &'a [M::U8],
-    pageblocks: &'a [M::U32],
-}
-
-// Not derived: that would ask for `M: Copy`.
-impl<M: Machine> Clone for Seen<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Machine> Copy for Seen<'_, M> {}
-
-impl<'a, M: Machine> Seen<'a, M> {
-    /// No run.
-    pub(crate) const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
-
-    /// Notes the run of a descriptor in `seen`, if it is another one; returns whether it is.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
-        let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
-        let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };
-        run.inspect(|run| seen.set(*run)).is_some()
-    }
-
-    fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
-        let (first, order) = (run.first as usize, frames.geometry.pageblock_order.0);
-        let heads = frames.heads.get(first..)?.get(..run.frames as usize)?;
-        let pageblocks = frames.pageblocks.get(first >> order..)?.get(..heads.len() >> order)?;
-        Some(Seen { base: run.pfn.0, first: run.first, heads, pageblocks })
-    }
-}
-
 impl<'a, M: Machine> FastPath<'a, M> {
     /// Looks up what the fast path of a CPU needs; `None` for a CPU that does not exist.
     pub(crate) fn of(world: &World<'a, M>, cpu: CpuId) -> Option<Self> {
@@ -233,12 +191,13 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let own = world.shared.cpus.get(cpu.index())?;
         let pcp = |zone: ZoneIdx| pcps.record(cpu, zone.index());
         let first = pcp(ZoneIdx(0))?;
-        // Any rings will do at first: nothing in a hole is allocated, and no request has the order of `asked`.
-        let any = first.huge_of(0);
         let mut lists = [first; ZoneKind::COUNT];
         for ((entry, kind), zone) in lists.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
             *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
+        let (gfp, pageblock_order) = (Gfp(0), frames.geometry.pageblock_order);
+        let route = Route::of::<M>(&Request::page(gfp), pageblock_order)?;
+        let ring = lists.get(route.highest.index())?.ring(route.ring())?;
         Some(FastPath {
             own,
             cpu,
@@ -246,11 +205,13 @@ impl<'a, M: Machine> FastPath<'a, M> {
             slots: if own.has_fast_path() { pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             giving: Cell::new(Seen::NOTHING),
-            asked: Cell::new(Asked { gfp: Gfp(0), order: Order(u8::MAX), heads: HeadChange::NONE, ring: any }),
-            pageblock_order: frames.geometry.pageblock_order,
+            asked: Cell::new(Asked { gfp, allocated: route.head, ring }),
+            pageblock_order,
+            per_frame: (1 << u32::BITS) >> pageblock_order.0,
             last: Cell::new(Pageblock::HOLE.0),
+            // Any rings will do at first: nothing in a hole is allocated.
             home: Cell::new(first.rings_of(0)?),
-            huge: Cell::new(any),
+            huge: Cell::new(first.huge_of(0)),
         })
     }
 
@@ -271,6 +232,14 @@ impl<'a, M: Machine> FastPath<'a, M> {
 
     pub(super) fn pageblock_order(&self) -> Order {
         self.pageblock_order
+    }
+
+    /// Returns the pageblock of the frame at a distance from the begin of a run.
+    ///
+    /// A multiplication: the number of bits of a shift has to be in one certain register, which the caller may need.
+    #[inline(always)]
+    fn pageblock_of(&self, distance: usize) -> usize {
+        ((distance as u64).wrapping_mul(self.per_frame) >> u32::BITS) as usize
     }
 
     /// The ring for blocks of the pageblock of the last free.
@@ -295,25 +264,26 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// block.
     #[inline(always)]
     pub(crate) fn alloc(&self, machine: &M, route: Route) -> Option<Pfn> {
-        self.alloc_from(machine, self.ring(route)?, route.heads())
+        self.alloc_from(machine, self.ring(route)?, || route.heads())
     }
 
     #[inline(always)]
-    fn alloc_from(&self, machine: &M, ring: &Ring<M>, change: HeadChange) -> Option<Pfn> {
+    fn alloc_from(&self, machine: &M, ring: &Ring<M>, change: impl Fn() -> HeadChange) -> Option<Pfn> {
         let seen = || (self.taking.get().heads, self.taking.get().first);
         let distance = pop_top(machine, ring, &self.slots, seen, change)?;
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
     }
 
-    /// Like [`FastPath::alloc`], for a request that is known only at run time; `None` also if it is not the last one.
+    /// Like [`FastPath::alloc`], for one frame with flags known only at run time; `None` also if the last ones differ.
     ///
-    /// It costs two comparisons of the request instead of a computation from it.
+    /// It costs a comparison instead of a computation.
     #[inline(always)]
-    pub(crate) fn alloc_asked(&self, machine: &M, request: &Request) -> Option<Pfn> {
-        if request.gfp != self.asked.get().gfp || request.order != self.asked.get().order || request.is_special() {
+    pub(crate) fn alloc_asked(&self, machine: &M, gfp: Gfp) -> Option<Pfn> {
+        if gfp != self.asked.get().gfp {
             return None;
         }
-        self.alloc_from(machine, self.asked.get().ring, self.asked.get().heads)
+        let heads = || HeadChange { listed: Head::pcp(Order(0)), allocated: self.asked.get().allocated };
+        self.alloc_from(machine, self.asked.get().ring, heads)
     }
 
     /// Serves a request from the CPU's list, of whatever run its top is.
@@ -321,9 +291,9 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let route = Route::of::<M>(request, self.pageblock_order)?;
         let ring = self.ring(route)?;
         let Request { gfp, order, .. } = *request;
-        // A block that must be zeroed is rare, and costs more than this saves.
-        if !gfp.contains(__GFP_ZERO) {
-            self.asked.set(Asked { gfp, order, heads: route.heads(), ring });
+        // A block that must be zeroed costs more than this saves.
+        if order == Order(0) && !gfp.contains(__GFP_ZERO) {
+            self.asked.set(Asked { gfp, allocated: route.head, ring });
         }
         self.taking.get().turn_to(frames, ring.top_racy(self.slots)?, &self.taking);
         self.alloc(machine, route)
@@ -346,13 +316,12 @@ impl<'a, M: Machine> FastPath<'a, M> {
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
             return None;
         }
-        let pageblock = self.giving.get().pageblocks.get(index >> self.pageblock_order.0)?;
+        let pageblock = self.giving.get().pageblocks.get(self.pageblock_of(index))?;
         if pageblock.load(Ordering::Relaxed) != self.last.get() {
             return None;
         }
-        let frame = Frame(self.giving.get().first.wrapping_add(index as u32));
-        let block = FreedBlock { frame, word, listed: Head::pcp(order) };
-        push_top(machine, ring, &self.slots, block).then_some(())
+        let frame = || Frame(self.giving.get().first.wrapping_add(index as u32));
+        push_top(machine, ring, &self.slots, (word, Head::pcp_of_small(order)), frame)
     }
 
     /// Like [`FastPath::free`], for a caller that does not keep the distance.
@@ -400,7 +369,7 @@ impl<'a, M: Machine> World<'a, M> {
         let pcp = self.pcps.record(cpu, zone.index())?;
         // With the heads of all memory.
         let heads = || (self.shared.frames.heads, 0);
-        pop_top(&self.shared.machine, pcp.ring(route.ring())?, &self.pcps.slots, heads, route.heads()).map(Frame)
+        pop_top(&self.shared.machine, pcp.ring(route.ring())?, &self.pcps.slots, heads, || route.heads()).map(Frame)
     }
 
     /// Serves a request that missed the fast path, in one visit to the CPU's lists and then zone after zone.
@@ -488,7 +457,6 @@ impl<'a, M: Machine> World<'a, M> {
         let pageblock = frames.pageblock(frame);
         let ring = RingId::with_lists(order, pageblock.lists()?, frames.geometry.pageblock_order)?;
         let pcp = self.pcps.record(cpu, pageblock.zone_index())?;
-        let block = FreedBlock { frame, word, listed: Head::pcp(order) };
-        push_top(&self.shared.machine, pcp.ring(ring)?, &self.pcps.slots, block).then_some(())
+        push_top(&self.shared.machine, pcp.ring(ring)?, &self.pcps.slots, (word, Head::pcp(order)), || frame)
     }
 }

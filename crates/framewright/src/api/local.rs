@@ -55,12 +55,12 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     /// As [`Allocator::alloc`].
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        let machine = self.allocator.machine();
-        self.allocator.alloc_by(
-            request,
-            |route| self.fast.alloc(machine, route),
-            |_| self.alloc_cached_or_slow(request),
-        )
+        if let Some(route) = self.allocator.route_of(request)?
+            && let Some(pfn) = self.fast.alloc(self.allocator.machine(), route)
+        {
+            return Ok(self.allocator.announced(pfn, request));
+        }
+        self.alloc_cached_or_slow(request)
     }
 
     #[inline(never)]

@@ -17,4 +17,6 @@ pub(crate) mod alloc_free;
 pub(crate) mod nolock;
 pub(crate) mod allocator;
 pub(crate) mod fast_bulk;
+pub(crate) mod fast_ops;
 pub(crate) mod fast_path;
+pub(crate) mod seen;

@@ -3,10 +3,7 @@
 //! The calls that allocate or withhold a range wait for other CPUs and may move memory, so they fail in an interrupt.
 //! `range/` does the work.
 
-use core::cell::Cell;
-
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::Route;
 use crate::policy::watermark::{AllocFlags, Mark};
 use crate::range::contig_range::Purpose;
 use crate::seam::event::Event;
@@ -206,30 +203,34 @@ impl<M: Machine> Allocator<'_, M> {
     ///
     /// A range is tried where enough memory is free, but in no block that large.
     fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
-        let scattered = Cell::new(None);
-        let route = |route: Route| self.alloc_fast(route);
-        let pfn = self.alloc_by(block, route, |_| {
-            self.check(block)?;
-            let why = match self.world().alloc_slow(block) {
-                Ok(frame) => return Ok(self.served(block, frame)),
-                Err(why) => why,
-            };
-            // A range may mix mobilities, which the mechanisms may forbid.
-            let mixes = !self.mechanisms().mixes_last();
-            let is_scattered = why == Why::Fragmented && mixes;
-            scattered.set(is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten());
-            scattered.get().map_or_else(|| self.failed(block, why), |range| Ok(range.start))
-        })?;
-        if let Some(range) = scattered.get() {
-            self.announce_range(range, block.gfp);
-            return Ok(range);
-        }
+        let fast = self.route_of(block)?.and_then(|route| self.alloc_fast(route));
+        let pfn = match fast {
+            Some(pfn) => self.announced(pfn, block),
+            None => {
+                self.check(block)?;
+                match self.world().alloc_slow(block) {
+                    Ok(frame) => self.served(block, frame),
+                    Err(why) => return self.contig_of_pieces(frames, align, block, why),
+                }
+            }
+        };
         let range = PfnRange { start: pfn, end: pfn.add(frames) };
         let tail = PfnRange { start: range.end, end: pfn.add(block.order.frames()) };
         if !tail.is_empty() {
             // The caller owns the block, so its tail can be freed.
             let _ = self.free_range(tail);
         }
+        Ok(range)
+    }
+
+    /// Allocates a range where a block failed.
+    fn contig_of_pieces(&self, frames: u64, align: Order, block: &Request, why: Why) -> Result<PfnRange, AllocError> {
+        // A range may mix mobilities, which the mechanisms may forbid.
+        let is_scattered = why == Why::Fragmented && !self.mechanisms().mixes_last();
+        let Some(range) = is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten() else {
+            return self.failed(block, why).map(|pfn| PfnRange::block(pfn, block.order));
+        };
+        self.announce_range(range, block.gfp);
         Ok(range)
     }
 

@@ -47,6 +47,12 @@ impl Head {
         self.0 & !Head::MOVABLE == order.0 | Head::ALLOCATED
     }
 
+    /// Like [`Head::pcp`], for an order of less than 32; for others the result is arbitrary.
+    #[inline(always)]
+    pub(crate) const fn pcp_of_small(order: Order) -> Head {
+        Head(order.0 | Head::PCP)
+    }
+
     pub(crate) const fn is_movable(self) -> bool {
         self.0 & !Head::ORDER == Head::ALLOCATED | Head::MOVABLE
     }

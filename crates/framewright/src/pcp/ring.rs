@@ -292,14 +292,19 @@ impl<M: Machine> Ring<M> {
     ///
     /// `prepare` is called before any other CPU sees the entry. Returns false if the window is closed or ends here.
     #[inline(always)]
-    pub(crate) fn push_front(&self, slots: Slots<'_, M>, frame: Frame, prepare: impl FnOnce()) -> bool {
+    pub(crate) fn push_front(
+        &self,
+        slots: Slots<'_, M>,
+        entry: impl FnOnce() -> Frame,
+        prepare: impl FnOnce(),
+    ) -> bool {
         let top = self.top.load(Ordering::Relaxed);
         // ORDER: Acquire, as in `pop_front`.
         if top >= self.ceiling.load(Ordering::Acquire) {
             return false;
         }
         let Some(slot) = slots.get(top as usize) else { return false };
-        slot.store(frame.0, Ordering::Relaxed);
+        slot.store(entry().0, Ordering::Relaxed);
         prepare();
         // ORDER: Release. Publishes the entry, the block's head and what its owner did with it; partner: the Acquire in
         // `len`. Model: front_free.

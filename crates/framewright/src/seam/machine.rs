@@ -18,6 +18,7 @@ use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
+pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
 pub use crate::seam::step::Step;
 use crate::types::request::Gfp;
 use crate::types::units::{CpuId, NodeId, Order, Pfn};
@@ -90,54 +91,6 @@ pub trait Pinned {
     /// [`Pinned::cpu`] then returns [`CpuId::NONE`].
     fn is_busy(&self) -> bool {
         false
-    }
-}
-
-/// One value for each CPU of a machine: what a kernel calls a per-CPU variable.
-///
-/// The core keeps in it what the fast path of a CPU needs. A plain call then finds its CPU and that value in one step.
-pub trait PerCpu<T, M: ?Sized>: Sized {
-    /// Whether values are kept. If not, plain calls look everything up by the CPU's number.
-    const IS_KEPT: bool = true;
-
-    /// Makes the values of `cpus` CPUs.
-    fn new(machine: &M, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self;
-
-    /// Pins the caller as [`Machine::pin_now`] does, and calls `operation` with the value of its CPU.
-    ///
-    /// For the fast path: returns `None` where that takes more than a few instructions, as it does for an operation
-    /// that returns `None`. `operation` is called at most once. The value need not be safe to share: it is used by the
-    /// holder of the CPU alone, and an interrupt's CPU has a value of its own.
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R>;
-
-    /// Like [`PerCpu::with`], for a machine that must take the CPU first, where nobody else has it.
-    ///
-    /// Called where [`PerCpu::with`] returned `None`. A machine whose callers have their CPU anyway returns `None`.
-    fn with_taken<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        let _ = operation;
-        None
-    }
-
-    /// Like [`PerCpu::with`], however long it takes to find the CPU; `None` as well where there is none.
-    fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.with(operation)
-    }
-}
-
-/// Values of a machine that keeps none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NoPerCpu;
-
-impl<T, M: ?Sized> PerCpu<T, M> for NoPerCpu {
-    const IS_KEPT: bool = false;
-
-    fn new(_: &M, _: usize, _: impl FnMut(CpuId) -> Option<T>) -> Self {
-        NoPerCpu
-    }
-
-    #[inline(always)]
-    fn with<R>(&self, _: impl Fn(&T) -> Option<R>) -> Option<R> {
-        None
     }
 }
 

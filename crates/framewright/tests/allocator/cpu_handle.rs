@@ -54,7 +54,8 @@ fn go_through_all_orders<K: Keeping>() {
             pages.machine().run_on(CpuId((turn / 40 % 3) as u16));
             let order = ORDERS[turn * turn / 7 % if turn % 50 == 0 { 7 } else { 5 }];
             let request = Request::new(gfps[turn % 4], order);
-            let served = if turn % 3 == 0 { handle.alloc_varying(&request) } else { handle.alloc(&request) };
+            let served =
+                if turn % 3 == 0 { handle.alloc_pages(request.gfp, request.order) } else { handle.alloc(&request) };
             let Ok(pfn) = served else {
                 assert!(order >= 9, "{name}: {request:?}: {served:?}");
                 continue;
@@ -108,11 +109,13 @@ fn handles_refuse_what_plain_calls_refuse() {
             }
             for request in contradicting() {
                 assert_eq!(handle.alloc(&request), Err(AllocError::BadFlags), "{name}: {request:?}");
-                assert_eq!(handle.alloc_varying(&request), Err(AllocError::BadFlags), "{name}: {request:?}");
+                let result = handle.alloc_pages(request.gfp, request.order);
+                assert_eq!(result, Err(AllocError::BadFlags), "{name}: {request:?}");
             }
             let beyond = Request::new(GFP_KERNEL, 11);
             assert_eq!(handle.alloc(&beyond), pages.alloc(&beyond), "{name}");
-            assert_eq!(handle.alloc_varying(&beyond), pages.alloc_varying(&beyond), "{name}");
+            assert_eq!(handle.alloc_pages(GFP_KERNEL, Order(11)), pages.alloc(&beyond), "{name}");
+            assert_eq!(pages.alloc_pages(GFP_KERNEL, Order(11)), pages.alloc(&beyond), "{name}");
             assert!(pages.cpu_handle(CpuId(3)).is_none(), "{name}: there are three CPUs");
         });
     }
@@ -142,7 +145,11 @@ fn handles_and_plain_calls_use_the_same_lists() {
                 pages.free(pfn, Order(0)).unwrap();
                 assert_eq!(handle.alloc(&page), Ok(pfn), "{name}, CPU {cpu}: freed by a plain call");
                 pages.free(pfn, Order(0)).unwrap();
-                assert_eq!(handle.alloc_varying(&page), Ok(pfn), "{name}, CPU {cpu}: freed by a plain call");
+                assert_eq!(
+                    handle.alloc_pages(page.gfp, page.order),
+                    Ok(pfn),
+                    "{name}, CPU {cpu}: freed by a plain call"
+                );
                 handle.free(pfn, Order(0)).unwrap();
             }
         });
@@ -179,8 +186,14 @@ fn varying_requests_are_not_taken_for_the_last_one() {
             {
                 for (turn, request) in [first, second, second, first].into_iter().enumerate() {
                     let is_plain = turn % 2 == 0;
-                    let pfn = if is_plain { pages.alloc_varying(request) } else { handle.alloc_varying(request) };
-                    let (pfn, order) = (pfn.unwrap(), request.order);
+                    let Request { gfp, order, .. } = *request;
+                    let pfn = match request.below {
+                        Some(_) if is_plain => pages.alloc(request),
+                        Some(_) => handle.alloc(request),
+                        None if is_plain => pages.alloc_pages(gfp, order),
+                        None => handle.alloc_pages(gfp, order),
+                    };
+                    let pfn = pfn.unwrap();
                     let case = format!("{name}: {request:?} after {first:?}");
                     assert!(is_allocated(pages, pfn, order.0), "{case}");
                     let zeroed = pages.machine().take_zeroed();
@@ -215,8 +228,8 @@ fn varying_requests_with_contradicting_flags_are_refused() {
             for gfp in right.into_iter().chain([GFP_KERNEL, Gfp(0)]) {
                 for wrong in contradicting() {
                     for _ in 0..2 {
-                        let page = pages.alloc_varying(&Request::page(gfp)).unwrap();
-                        assert_eq!(pages.alloc_varying(&wrong), Err(AllocError::BadFlags), "{name}");
+                        let page = pages.alloc_pages(gfp, Order(0)).unwrap();
+                        assert_eq!(pages.alloc_pages(wrong.gfp, wrong.order), Err(AllocError::BadFlags), "{name}");
                         pages.free(page, Order(0)).unwrap();
                     }
                 }

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use framewright::machine::{Machine, PerCpu};
+use framewright::machine::{Machine, Operation, PerCpu};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 use framewright_rt::Solo;
 
@@ -71,9 +71,9 @@ impl<T, K: Keeping> PerCpu<T, Roles<K>> for RoleValues<T, K> {
         RoleValues { values, cpu: Rc::clone(&machine.cpu), in_use: Cell::new(false), keeping: PhantomData }
     }
 
-    fn with<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
+    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
         assert!(!self.in_use.replace(true), "an operation on a value calls the allocator");
-        let result = self.values.get(self.cpu.get().index()).and_then(operation);
+        let result = self.values.get(self.cpu.get().index()).and_then(|value| operation.run(value));
         self.in_use.set(false);
         result
     }

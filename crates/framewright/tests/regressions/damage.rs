@@ -367,7 +367,9 @@ type Take = fn(&Pages, usize) -> Vec<Pfn>;
 /// Every way to take blocks off the top of a list; each returns `count` pages.
 const WAYS: [(&str, Take); 5] = [
     ("alloc", |pages, count| (0..count).map(|_| pages.alloc(&request(0, 1)).unwrap()).collect()),
-    ("alloc_varying", |pages, count| (0..count).map(|_| pages.alloc_varying(&request(0, 1)).unwrap()).collect()),
+    ("alloc_pages", |pages, count| {
+        (0..count).map(|_| pages.alloc_pages(request(0, 1).gfp, Order(0)).unwrap()).collect()
+    }),
     ("a `Local`", |pages, count| {
         let local = pages.local().unwrap();
         (0..count).map(|_| local.alloc(&request(0, 1)).unwrap()).collect()
