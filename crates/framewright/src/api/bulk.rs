@@ -74,9 +74,49 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ///
     /// # Errors
     /// As [`Allocator::alloc`], if not even one block was allocated.
+    #[inline]
     pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
+        let may_visit = !self.machine().fault(Fault::Alloc);
+        let route = Route::of::<M>(request, self.geometry().pageblock_order);
+        let done = match route {
+            Some(route) if may_visit && !self.announces(request) => self.alloc_tops(route, out),
+            _ => 0,
+        };
+        if done != 0 && done == out.len() { Ok(done) } else { self.alloc_bulk_rest(request, out, done, may_visit) }
+    }
+
+    /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
+    #[inline(never)]
+    fn alloc_tops(&self, route: Route, out: &mut [Pfn]) -> usize {
+        let world = self.world();
+        let mut done = 0_usize;
+        for visit in out.chunks_mut(BULK) {
+            let (wanted, visit) = (visit.len(), Cell::new(visit));
+            let serve = |fast: &FastPath<'a, M>| {
+                Some(fast.alloc_all(&world.shared.machine, &world.shared.frames, route, visit.take()))
+            };
+            let served = self.fast.with_any(serve).unwrap_or(0);
+            done = done.saturating_add(served);
+            if served < wanted {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Fills the entries from `done` on, of which there may be none: by visits of a per-CPU list, and then one by one.
+    #[inline(never)]
+    fn alloc_bulk_rest(
+        &self,
+        request: &Request,
+        out: &mut [Pfn],
+        mut done: usize,
+        may_visit: bool,
+    ) -> Result<usize, AllocError> {
         self.check(request)?;
-        let mut done = self.alloc_bulk_here(request, out);
+        if may_visit {
+            done = done.saturating_add(self.alloc_bulk_here(request, out.get_mut(done..).unwrap_or_default()));
+        }
         while let Some(entry) = out.get_mut(done) {
             match self.alloc(request) {
                 Ok(pfn) => *entry = pfn,
@@ -137,17 +177,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
         let hardened = self.mechanisms().is_hardened();
         let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
-        if !simple || self.world().shared.machine.fault(Fault::Alloc) {
+        if !simple {
             return 0;
         }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
-            let mut served = self.visit_ring(request, visit);
-            if served < visit.len() {
-                let rest = visit.get_mut(served..).unwrap_or_default();
-                served =
-                    served.saturating_add(self.world().pinned_now(|cx| self.visit(cx, request, rest)).unwrap_or(0));
-            }
+            let served = self.world().pinned_now(|cx| self.visit(cx, request, visit)).unwrap_or(0);
             if self.announces(request) {
                 visit.iter().take(served).for_each(|&pfn| self.announce(pfn, request));
             }
@@ -157,17 +192,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
             }
         }
         done
-    }
-
-    /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
-    fn visit_ring(&self, request: &Request, out: &mut [Pfn]) -> usize {
-        let world = self.world();
-        let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order) else { return 0 };
-        let out = Cell::new(out);
-        let served = self
-            .fast
-            .with_any(|fast| Some(fast.alloc_all(&world.shared.machine, &world.shared.frames, route, out.take())));
-        served.unwrap_or(0)
     }
 
     /// Fills `out` from the CPU's lists and its zone; returns how many blocks.
@@ -238,18 +262,28 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
         let mut result = BulkFree::default();
         for visit in blocks.chunks(BULK) {
-            let mut rest = visit;
-            while let Some(freed) = self.free_visit(rest, order) {
-                result.freed = result.freed.saturating_add(freed);
-                rest = rest.get(freed..).unwrap_or_default();
-                // The block after them fills a ring, goes elsewhere, or is no allocated block.
-                let Some((&next, after)) = rest.split_first() else { break };
-                result.note(self.free(next, order));
-                rest = after;
+            match self.free_visit(visit, order) {
+                Some(freed) if freed == visit.len() => result.freed = result.freed.saturating_add(freed),
+                freed => self.free_rest(visit, freed, order, &mut result),
             }
-            rest.iter().for_each(|&pfn| result.note(self.free(pfn, order)));
         }
         result
+    }
+
+    /// Frees the blocks of a visit that the CPU's lists did not accept at once.
+    #[inline(never)]
+    fn free_rest(&self, visit: &[Pfn], mut freed: Option<usize>, order: Order, result: &mut BulkFree) {
+        let mut rest = visit;
+        while let Some(count) = freed {
+            result.freed = result.freed.saturating_add(count);
+            rest = rest.get(count..).unwrap_or_default();
+            // The block after them fills a ring, goes elsewhere, or is no allocated block.
+            let Some((&next, after)) = rest.split_first() else { return };
+            result.note(self.free(next, order));
+            rest = after;
+            freed = self.free_visit(rest, order);
+        }
+        rest.iter().for_each(|&pfn| result.note(self.free(pfn, order)));
     }
 
     /// Frees the first blocks, as far as the CPU's lists accept them; returns how many.

@@ -18,7 +18,7 @@ use crate::api::fast_path::{FastPath, HeadChange, Route};
 use crate::api::seen::Seen;
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
-use crate::pcp::ring::{Ring, STRIDE};
+use crate::pcp::ring::{Ring, STRIDE, stopped};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zonelist::world::World;
@@ -85,7 +85,7 @@ impl<M: Machine> Ring<M> {
         let mut entries = self.pop_front_all(machine, slots, out.len());
         let mut done = 0_usize;
         while let Some((top, below)) = entries.split_last() {
-            let taken = take_run(machine, entries, seen.get(), change, out.get_mut(done..).unwrap_or_default());
+            let taken = take_run(machine, entries, seen, change, out.get_mut(done..).unwrap_or_default());
             entries = entries.get(..entries.len().saturating_sub(taken)).unwrap_or_default();
             done = done.saturating_add(taken);
             if taken == 0 && !seen.get().turn_to(frames, Frame(top.load(Ordering::Relaxed)), seen) {
@@ -100,23 +100,25 @@ impl<M: Machine> Ring<M> {
 }
 
 /// Allocates the entries at the top that are blocks of one run of memory; returns how many.
-#[inline(always)]
+// Out of line, so that its loop has all registers.
+#[inline(never)]
 fn take_run<M: Machine>(
     machine: &M,
     entries: &[M::U32],
-    seen: Seen<'_, M>,
+    seen: &Cell<Seen<'_, M>>,
     change: HeadChange,
     out: &mut [Pfn],
 ) -> usize {
+    let Seen { base, first, heads, .. } = seen.get();
     let take = |entry: &M::U32, pfn: &mut Pfn| {
         machine.step(Step::Alloc);
-        let distance = entry.load(Ordering::Relaxed).wrapping_sub(seen.first);
-        let word = seen.heads.get(distance as usize)?;
+        let distance = entry.load(Ordering::Relaxed).wrapping_sub(first);
+        let word = heads.get(distance as usize)?;
         if word.load(Ordering::Relaxed) != change.listed.0 {
             return None;
         }
         word.store(change.allocated.0, Ordering::Relaxed);
-        *pfn = Pfn(seen.base.wrapping_add(distance.into()));
+        *pfn = Pfn(base.wrapping_add(distance.into()));
         Some(())
     };
     let ((rest, strides), (pfns, _)) = (entries.as_rchunks::<STRIDE>(), out.as_chunks_mut::<STRIDE>());
@@ -124,7 +126,7 @@ fn take_run<M: Machine>(
     for (stride, pfns) in strides.iter().rev().zip(pfns) {
         for ((entry, pfn), nth) in stride.iter().rev().zip(pfns).zip(0..) {
             if take(entry, pfn).is_none() {
-                return taken.wrapping_add(nth);
+                return stopped(taken, nth);
             }
         }
         taken = taken.wrapping_add(STRIDE);

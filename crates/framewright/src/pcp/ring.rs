@@ -103,6 +103,14 @@ record! {
 /// Entries that bulk calls go through without a look at how many are left.
 pub(crate) const STRIDE: usize = 8;
 
+/// The end of a stride that was not finished: how many entries were.
+// Cold: the compiler would otherwise write `nth` to a register before each entry.
+#[cold]
+#[inline(never)]
+pub(crate) fn stopped(done: usize, nth: usize) -> usize {
+    done.wrapping_add(nth)
+}
+
 /// Calls `each` with a slot and an item after the other until it returns `None`; returns for how many it did not.
 #[inline(always)]
 fn fill<S, T>(slots: &[S], items: &[T], mut each: impl FnMut(&S, &T) -> Option<()>) -> usize {
@@ -110,7 +118,7 @@ fn fill<S, T>(slots: &[S], items: &[T], mut each: impl FnMut(&S, &T) -> Option<(
     for (slots, items) in slots.as_chunks::<STRIDE>().0.iter().zip(items.as_chunks::<STRIDE>().0) {
         for ((slot, item), nth) in slots.iter().zip(items).zip(0..) {
             if each(slot, item).is_none() {
-                return filled.wrapping_add(nth);
+                return stopped(filled, nth);
             }
         }
         filled = filled.wrapping_add(STRIDE);
