@@ -41,9 +41,10 @@ impl Inner {
     }
 
     /// Frees a block that has no owner any more.
-    #[inline(always)]
+    // Out of line: the compiler inlines the drop of a block into its caller only if it is short.
+    #[inline(never)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
-        self.settle_free(self.allocator().free(pfn, order), pfn, order);
+        self.settle_free(self.allocator().free_pages(pfn, order), pfn, order);
     }
 
     /// Counts a free that was refused, because its caller is gone.
