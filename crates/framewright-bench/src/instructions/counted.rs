@@ -129,8 +129,8 @@ macro_rules! one_by_one {
 
 one_by_one!(Pages, ByLocal, ByHandle);
 
-/// Calls of `Allocator::alloc_pages` and `Allocator::free_pages` whose flags and order the compiler does not know, as those of
-/// an interface of C functions are.
+/// Calls of `Allocator::alloc_pages` and `Allocator::free_pages` whose flags and order the compiler does not know, as
+/// those of an interface of C functions are.
 pub(crate) struct Wrapped<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
     gfp: Gfp,

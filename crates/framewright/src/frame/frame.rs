@@ -99,7 +99,8 @@ pub(crate) struct Frames<'a, M: Machine> {
 
 impl<M: Machine> Frames<'_, M> {
     /// Returns the descriptor index of a frame number; `None` outside every section.
-    #[inline]
+    // Out of line, for size: the fast path does not call it.
+    #[inline(never)]
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
         self.map.frame(pfn)
     }

@@ -15,3 +15,4 @@ pub(crate) mod shard;
 pub(crate) mod depot_size;
 pub(crate) mod ring;
 pub(crate) mod ring_id;
+pub(crate) mod stride;

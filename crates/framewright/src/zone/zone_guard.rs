@@ -255,6 +255,8 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Frees a block whose head is cleared, and merges it.
+    // Out of line, for size: it makes the buddy of the zone for each block.
+    #[inline(never)]
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
         self.buddy().free(frame, order, place);
     }
