@@ -36,7 +36,7 @@ use crate::{fences, prefetch};
 /// |---|---|---|
 /// | a thread's CPU | its own, from its first call until it exits | that of the processor it runs on |
 /// | CPUs | as many as one says; threads that find no other share the last | possible processors, some spares |
-/// | cost of a call's pin | 0.3 ns | 1.5 ns, on the same processor |
+/// | cost of a call's pin | 0.3 ns | 1 ns, on the same processor |
 /// | good for | a known number of busy threads | many threads, or threads that come and go |
 /// | needs | nothing | Linux's restartable sequences |
 ///

@@ -9,6 +9,7 @@ use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{CpuMode, Native, Storage};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const NODES: [NodeId; 3] = [NodeId(0); 3];
 const PAGE: Request = Request::page(GFP_KERNEL);
@@ -51,6 +52,34 @@ struct Count<'t> {
 impl Drop for Count<'_> {
     fn drop(&mut self) {
         self.total.fetch_add(self.count.get(), SeqCst);
+    }
+}
+
+/// A thread that is moved to another processor uses that one's value, and its own again when it is back.
+#[test]
+fn a_value_is_that_of_the_processor() {
+    let Ok(machine) = Native::per_cpu(1) else { return };
+    let values: <Native as Machine>::PerCpu<CpuId> = PerCpu::new(&machine, machine.nodes().len(), Some);
+    let allowed = sched_getaffinity(None).unwrap();
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(2).collect();
+    let found = elsewhere(|| {
+        let go_to = |processor: usize| {
+            let mut set = CpuSet::new();
+            set.set(processor);
+            sched_setaffinity(None, &set).unwrap();
+            let first = values.with(|cpu: &CpuId| Some(*cpu));
+            let any = values.with_any(|cpu| Some(*cpu)).unwrap();
+            (first, any, values.with(|cpu: &CpuId| Some(*cpu)))
+        };
+        processors.iter().cycle().take(6).map(|&processor| (processor, go_to(processor))).collect::<Vec<_>>()
+    });
+    for (turn, (processor, (first, any, then))) in found.into_iter().enumerate() {
+        let here = CpuId(processor as u16);
+        // A sequence that the kernel interrupts finds nothing.
+        let stayed = turn > 0 && processors.len() == 1;
+        assert!(first.is_none_or(|cpu| cpu == here && stayed), "turn {turn}: {first:?} on processor {processor}");
+        assert_eq!(any, here, "turn {turn}");
+        assert!(then.is_none_or(|cpu| cpu == here), "turn {turn}: {then:?} on processor {processor}");
     }
 }
 
