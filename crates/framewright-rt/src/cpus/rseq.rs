@@ -13,8 +13,8 @@
 //! thread that reads that 0 and stores its own mark has acquired the last owner's writes (`mov` on x86-64, `ldar` on
 //! aarch64). Coherence orders the mark after the 0.
 //!
-//! A call notes the slot that it took ([`crate::current`]), and the value of that CPU. The next call compares the number
-//! of this processor with that of the slot, inside its sequence, and computes neither address
+//! A call notes the slot that it took ([`crate::current`]), and the value of that CPU. The next call compares the
+//! number of this processor with that of the slot, inside its sequence, and computes neither address
 //! ([`sequence::take_noted`]). A fork's child has nothing noted, so it finds out where it must not use a machine.
 //!
 //! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices. A processor
