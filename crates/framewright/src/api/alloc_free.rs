@@ -64,7 +64,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// As [`Allocator::alloc`].
     #[inline(always)]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        if order == Order(0) {
+        if Self::has_asked(order) {
             self.may_fail(&Request::page(gfp))?;
             if let Some(pfn) = self.fast.with(AllocAsked { machine: self.machine(), gfp }) {
                 return Ok(self.announced_asked(pfn, gfp));
@@ -76,7 +76,13 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(never)]
     fn alloc_pages_missed(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let request = Request { order, ..Request::page(gfp) };
-        if order == Order(0) { self.alloc_cached_or_slow(&request) } else { self.alloc(&request) }
+        if Self::has_asked(order) { self.alloc_cached_or_slow(&request) } else { self.alloc(&request) }
+    }
+
+    /// Whether a CPU's fast path compares the flags of such requests with the last ones.
+    #[inline(always)]
+    fn has_asked(order: Order) -> bool {
+        <M::PerCpu<FastPath<'a, M>>>::IS_KEPT && order == Order(0)
     }
 
     #[inline(never)]
