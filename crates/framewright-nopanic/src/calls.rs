@@ -265,14 +265,15 @@ call! {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }
 
-    fn by_flags(pages: &'static Pages, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        pages.alloc_pages(gfp, order)
+    fn by_flags(pages: &'static Pages, gfp: Gfp, order: Order, pfn: Pfn) -> (Result<Pfn, AllocError>, bool) {
+        (pages.alloc_pages(gfp, order), pages.free_pages(pfn, order).is_ok())
     }
 
-    fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 3])> {
+    fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 4])> {
         pages.cpu_handle(cpu).map(|handle| {
             let served = (handle.alloc(&request).is_ok(), handle.alloc_pages(request.gfp, order).is_ok());
-            (handle.cpu(), [served.0, served.1, handle.free(pfn, order).is_ok()])
+            let freed = (handle.free(pfn, order).is_ok(), handle.free_pages(pfn, order).is_ok());
+            (handle.cpu(), [served.0, served.1, freed.0, freed.1])
         })
     }
 

@@ -163,7 +163,9 @@ impl<'h> Player<'h> {
         let local = self.seat.borrow().clone();
         match (local, self.handle(pfn.0 as u32 >> 1)) {
             (Some(local), _) => local.free(pfn, order),
-            (None, Some(handle)) if pfn.0.is_multiple_of(2) => handle.free(pfn, order),
+            (None, Some(handle)) if pfn.0.is_multiple_of(4) => handle.free(pfn, order),
+            (None, Some(handle)) if pfn.0.is_multiple_of(2) => handle.free_pages(pfn, order),
+            _ if pfn.0 % 4 == 1 => self.pages.free_pages(pfn, order),
             _ => self.pages.free(pfn, order),
         }
     }

@@ -145,7 +145,7 @@ fn plain_calls_of_many_threads_lose_nothing() {
 fn come_and_go(pages: &Allocator<'_, Native>, start: u64) {
     let pfn = pages.alloc(&PAGE).unwrap();
     assert!(map(start).iter().any(|region| region.range.contains(pfn)), "{pfn}");
-    assert_eq!(pages.alloc_pages(PAGE.gfp, PAGE.order).map(|pfn| pages.free(pfn, Order(0))), Ok(Ok(())));
+    assert_eq!(pages.alloc_pages(PAGE.gfp, PAGE.order).map(|pfn| pages.free_pages(pfn, Order(0))), Ok(Ok(())));
     pages.free(pfn, Order(0)).unwrap();
     let again = pages.alloc(&PAGE).unwrap();
     // A thread without a CPU of its own may be on another one by now.

@@ -66,8 +66,12 @@ fn go_through_all_orders<K: Keeping>() {
             held.push((pfn, order));
             if turn % 2 == 1 {
                 let (pfn, order) = held.swap_remove(turn * 7919 % held.len());
-                assert_eq!(handle.free(pfn, Order(order)), Ok(()), "{name}");
+                let by_order = turn % 4 == 1;
+                let freed = if by_order { handle.free_pages(pfn, Order(order)) } else { handle.free(pfn, Order(order)) };
+                assert_eq!(freed, Ok(()), "{name}");
                 assert_eq!(handle.free(pfn, Order(order)), Err(FreeError::AlreadyFree(pfn)), "{name}");
+                assert_eq!(handle.free_pages(pfn, Order(order)), Err(FreeError::AlreadyFree(pfn)), "{name}");
+                assert_eq!(pages.free_pages(pfn, Order(order)), Err(FreeError::AlreadyFree(pfn)), "{name}");
             }
         }
         pages.validate().unwrap_or_else(|violation| panic!("{name}: {violation}"));
@@ -76,7 +80,7 @@ fn go_through_all_orders<K: Keeping>() {
             assert!(held.iter().any(|&(pfn, _)| run.range.contains(pfn)), "{name}: nothing of {run:?}");
         }
         assert!(served_large > 0, "{name}: no block of the pageblock order or above");
-        held.into_iter().for_each(|(pfn, order)| handle.free(pfn, Order(order)).unwrap());
+        held.into_iter().for_each(|(pfn, order)| pages.free_pages(pfn, Order(order)).unwrap());
         filled.iter().for_each(|&range| pages.free_range(range).unwrap());
     });
 }
