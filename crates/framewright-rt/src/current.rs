@@ -73,6 +73,8 @@ impl Current {
 thread_local! {
     /// Value of the thread's `Current` at the beginning of an interrupt of the thread.
     static APART: Cell<Current> = const { Cell::new(Current::NOTHING) };
+    /// How often the thread forgot its CPU.
+    static FORGOTTEN: Cell<u32> = const { Cell::new(0) };
 }
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
@@ -227,18 +229,25 @@ pub(crate) fn set_apart(machine: u64, apart: Place) {
 pub(crate) fn forget() {
     current(|current| current.set(Current::NOTHING));
     APART.set(Current::NOTHING);
+    FORGOTTEN.set(FORGOTTEN.get().wrapping_add(1));
 }
 
-/// What the thread remembered when an interrupt of it began.
-pub(crate) struct Outside(Current);
+/// What the thread remembered when an interrupt of it began, and how often it had forgotten its CPU.
+pub(crate) struct Outside(Current, u32);
 
 /// The thread is in an interrupt from now on. Returns where it was, for [`end_interrupt`].
 pub(crate) fn begin_interrupt() -> Outside {
-    Outside(current(|current| current.replace(APART.get())))
+    Outside(current(|current| current.replace(APART.get())), FORGOTTEN.get())
 }
 
 /// Restores the CPU of the code that was interrupted, and remembers that of its interrupts.
+///
+/// Where the thread forgot its CPU meanwhile, as in a fork's child, it remembers neither.
 pub(crate) fn end_interrupt(outside: Outside) {
+    if FORGOTTEN.get() != outside.1 {
+        forget();
+        return;
+    }
     let inside = current(|current| current.replace(outside.0));
     if inside.machine == outside.0.machine && inside.place == APART.get().place {
         APART.set(inside);

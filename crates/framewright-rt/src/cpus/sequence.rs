@@ -129,7 +129,8 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
 #[inline(always)]
 pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
     let Taking { area, slot } = taking;
-    // SAFETY: as in `take`. The slot is not written by others while its owner is this thread, or nobody.
+    // SAFETY: as in `take`. A free slot is written only by threads on its processor. One that is first sends this
+    // sequence to its abort address.
     unsafe {
         std::arch::asm!(
             ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",

@@ -62,12 +62,6 @@ impl Slot {
         self.depth.store(self.depth.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// The owner gives it back that took it when it was free.
-    #[inline]
-    pub(crate) fn leave_first(&self) {
-        self.owner.store(0, Release);
-    }
-
     /// The owner gives it back as often as it took it.
     #[inline]
     pub(crate) fn leave(&self) {

@@ -3,8 +3,9 @@
 //! The core keeps in it what its fast path needs ([`framewright::machine::PerCpu`]). A thread that leases its CPU finds
 //! the value by a thread-local: the values' number, and the address of the thread's own ([`crate::current`]). The
 //! number tells values of different machines apart, and is never used again. So a comparison is all that a call needs,
-//! and nothing is left to do when it ends. A thread on the slot of its processor takes the slot first, and finds the
-//! value by the processor's number.
+//! and nothing is left to do when it ends. A thread that follows its processor notes the same of that processor's CPU,
+//! under a second number, and the slot. It takes the slot first ([`super::rseq`]), and leaves it at the end. Where the
+//! noted slot is not that of this processor, or is taken, it finds slot and value by the processor's number.
 //!
 //! # Why a value need not be safe to share
 //!
@@ -87,31 +88,6 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Leaves the slot that the thread noted, when dropped.
-///
-/// The slot's address is read again, so that it occupies no register before.
-struct LeaveNoted;
-
-impl LeaveNoted {
-    /// Takes the slot that the thread noted, if that slot is free and this processor's.
-    ///
-    /// # Safety
-    /// The thread noted a slot, which is alive, and notes no other one while the result lives.
-    #[inline(always)]
-    unsafe fn take() -> Option<LeaveNoted> {
-        // SAFETY: the slot is alive, and the area was noted with it, by this thread.
-        unsafe { sequence::take_noted(current::taking()) }.map(|_| LeaveNoted)
-    }
-}
-
-impl Drop for LeaveNoted {
-    #[inline(always)]
-    fn drop(&mut self) {
-        // SAFETY: by the promise of `take`.
-        unsafe { &*current::taking().slot.cast::<Slot>() }.leave_first();
-    }
-}
-
 impl<T> CpuValues<T> {
     /// Makes the values of as many CPUs as `count` says, or until `make` has none.
     pub(crate) fn new(
@@ -141,8 +117,7 @@ impl<T> CpuValues<T> {
         if noted == self.processors_id {
             // SAFETY: `with_any_cpu` noted all three: they lie in `values` and `cpus`, and the area is the thread's.
             // A fork's child that must not use the slots has forgotten them.
-            // The fast path notes nothing.
-            let _leave = unsafe { LeaveNoted::take() }?;
+            let _leave = Leave(unsafe { sequence::take_noted(current::taking()) }?);
             // SAFETY: as above, and the slot is that of the value's CPU.
             return operation.run(unsafe { &*value.cast() });
         }

@@ -329,6 +329,40 @@ fn a_handler_may_make_the_first_call_of_its_thread() {
     }
 }
 
+/// A child that a handler forks must not use the machine, also not by what the interrupted code had noted.
+#[test]
+fn a_child_that_a_handler_forked_refuses() {
+    static CHILD: AtomicI32 = AtomicI32::new(-1);
+    fn fork(_: &Signal) {
+        // SAFETY: the child takes no lock, and ends by `_exit`.
+        CHILD.store(unsafe { libc::fork() }, SeqCst);
+    }
+    let machines = [Some(Native::new(&NODES)), Native::per_cpu(1).ok()].into_iter().flatten();
+    for machine in machines.map(Native::with_interrupts) {
+        let (map, cpus) = ([Region::usable(0, 0x8000, 0)], machine.nodes().to_vec());
+        let config = Config::new(&map, &cpus);
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
+        for _ in 0..3 {
+            let page = pages.alloc(&Request::page(GFP_KERNEL)).unwrap();
+            pages.free(page, Order(0)).unwrap();
+        }
+        let raised = raise(fork, 0);
+        if CHILD.load(SeqCst) == 0 {
+            let refused = AllocError::NoMemory { why: Why::NoCpu };
+            let refuses = (0..3).all(|_| pages.alloc(&Request::page(GFP_KERNEL)) == Err(refused));
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(!refuses)) };
+        }
+        assert_eq!(raised, Ok(Raised::Ran));
+        let mut status = 0;
+        // SAFETY: waits for the child and writes one number.
+        assert_eq!(unsafe { libc::waitpid(CHILD.load(SeqCst), &raw mut status, 0) }, CHILD.load(SeqCst));
+        let mode = pages.machine().mode();
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{mode:?}: {status:#x}");
+    }
+}
+
 /// Signals of the parent while it forks are the parent's alone, and the child has its own interrupts.
 #[test]
 fn a_forks_child_starts_with_nothing_noted() {

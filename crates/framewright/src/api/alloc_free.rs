@@ -58,7 +58,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ///
     /// `alloc` computes the list of a request, which costs nothing if the request is a constant. This call is for
     /// callers that get flags and order at run time, such as an interface of C functions, and mostly ask for single
-    /// frames: for those it compares the flags with the CPU's last ones.
+    /// frames: for those it compares the flags with the CPU's last ones, where the machine keeps a value of each CPU.
     ///
     /// # Errors
     /// As [`Allocator::alloc`].

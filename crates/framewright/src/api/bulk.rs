@@ -76,13 +76,21 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// As [`Allocator::alloc`], if not even one block was allocated.
     #[inline]
     pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
-        let may_visit = !self.machine().fault(Fault::Alloc);
         let route = Route::of::<M>(request, self.geometry().pageblock_order);
+        // A request with a route makes sense.
+        let makes_sense = route.is_some() || self.check(request).is_ok();
+        let may_visit = makes_sense && self.may_visit(request) && !self.machine().fault(Fault::Alloc);
         let done = match route {
             Some(route) if may_visit && !self.announces(request) => self.alloc_tops(route, out),
             _ => 0,
         };
         if done != 0 && done == out.len() { Ok(done) } else { self.alloc_bulk_rest(request, out, done, may_visit) }
+    }
+
+    /// Whether a request may be served by visits of a per-CPU list.
+    fn may_visit(&self, request: &Request) -> bool {
+        let is_simple = request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
+        is_simple && !self.mechanisms().is_hardened()
     }
 
     /// Fills `out` from the top of the ring that the machine's value of the CPU names; returns how many blocks.
@@ -175,11 +183,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Allocates the part of a bulk request that the first zone's per-CPU list serves; returns how many blocks.
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
-        let hardened = self.mechanisms().is_hardened();
-        let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
-        if !simple {
-            return 0;
-        }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
             let served = self.world().pinned_now(|cx| self.visit(cx, request, visit)).unwrap_or(0);

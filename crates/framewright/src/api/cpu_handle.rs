@@ -5,7 +5,7 @@
 //! without looking anything up. If not, it is a plain call, so a handle on the wrong CPU is slow and not wrong.
 //!
 //! It is for callers that know a good place for it: a kernel's record of a CPU, a thread of a pool with a CPU of its
-//! own. A handle costs three cache lines, and a call one comparison more than one of a [`crate::Local`], and the pin.
+//! own. A handle costs four cache lines, and a call one comparison more than one of a [`crate::Local`], and the pin.
 //!
 //! Where the machine keeps the fast path of each CPU itself ([`crate::machine::PerCpu`]), a plain call is as fast, and
 //! a handle's calls are plain calls.

@@ -156,7 +156,9 @@ pub(crate) struct FastPath<'a, M: Machine> {
     pub(super) taking: Cell<Seen<'a, M>>,
     /// The run of memory that the last freed block went to.
     pub(super) giving: Cell<Seen<'a, M>>,
-    /// The last request for one frame that was served by the slower stage.
+    /// The last request for one frame that reached the slower stage, unless the frame must be zeroed.
+    ///
+    /// At first that of no flags.
     asked: Cell<Asked<'a, M>>,
     pageblock_order: Order,
     /// Pageblocks of one frame, in units of 2^-32.

@@ -67,7 +67,8 @@ fn go_through_all_orders<K: Keeping>() {
             if turn % 2 == 1 {
                 let (pfn, order) = held.swap_remove(turn * 7919 % held.len());
                 let by_order = turn % 4 == 1;
-                let freed = if by_order { handle.free_pages(pfn, Order(order)) } else { handle.free(pfn, Order(order)) };
+                let freed =
+                    if by_order { handle.free_pages(pfn, Order(order)) } else { handle.free(pfn, Order(order)) };
                 assert_eq!(freed, Ok(()), "{name}");
                 assert_eq!(handle.free(pfn, Order(order)), Err(FreeError::AlreadyFree(pfn)), "{name}");
                 assert_eq!(handle.free_pages(pfn, Order(order)), Err(FreeError::AlreadyFree(pfn)), "{name}");
