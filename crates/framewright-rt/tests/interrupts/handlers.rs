@@ -287,6 +287,18 @@ fn a_handler_uses_an_arena() {
     assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
 }
 
+/// Boots an allocator with interrupts for each way to a CPU, as far as they are to be had.
+fn with_each(body: impl Fn(&Allocator<'_, Native>)) {
+    let machines = [Some(Native::new(&NODES)), Native::per_cpu(1).ok()].into_iter().flatten();
+    for machine in machines.map(Native::with_interrupts) {
+        let (map, cpus) = ([Region::usable(0, 0x8000, 0)], machine.nodes().to_vec());
+        let config = Config::new(&map, &cpus);
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
+        body(&pages);
+    }
+}
+
 /// A thread's first call of an allocator comes in its handler, then its own, and then both by turns.
 #[test]
 fn a_handler_may_make_the_first_call_of_its_thread() {
@@ -302,13 +314,8 @@ fn a_handler_may_make_the_first_call_of_its_thread() {
         }
         CALLS.fetch_add(1, SeqCst);
     }
-    let machines = [Some(Native::new(&NODES)), Native::per_cpu(1).ok()].into_iter().flatten();
-    for machine in machines.map(Native::with_interrupts) {
-        let (map, cpus) = ([Region::usable(0, 0x8000, 0)], machine.nodes().to_vec());
-        let config = Config::new(&map, &cpus);
-        let mut storage = Storage::new(&Layout::of(&config).unwrap());
-        let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
-        let address = std::ptr::from_ref(&pages).expose_provenance();
+    with_each(|pages| {
+        let address = std::ptr::from_ref(pages).expose_provenance();
         let calls = CALLS.load(SeqCst);
         for _ in 0..5 {
             let turns = || {
@@ -326,7 +333,7 @@ fn a_handler_may_make_the_first_call_of_its_thread() {
         }
         assert_eq!(CALLS.load(SeqCst) - calls, 75);
         assert_eq!(pages.validate().unwrap().allocated, 0);
-    }
+    });
 }
 
 /// A child that a handler forks must not use the machine, also not by what the interrupted code had noted.
@@ -337,12 +344,7 @@ fn a_child_that_a_handler_forked_refuses() {
         // SAFETY: the child takes no lock, and ends by `_exit`.
         CHILD.store(unsafe { libc::fork() }, SeqCst);
     }
-    let machines = [Some(Native::new(&NODES)), Native::per_cpu(1).ok()].into_iter().flatten();
-    for machine in machines.map(Native::with_interrupts) {
-        let (map, cpus) = ([Region::usable(0, 0x8000, 0)], machine.nodes().to_vec());
-        let config = Config::new(&map, &cpus);
-        let mut storage = Storage::new(&Layout::of(&config).unwrap());
-        let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
+    with_each(|pages| {
         for _ in 0..3 {
             let page = pages.alloc(&Request::page(GFP_KERNEL)).unwrap();
             pages.free(page, Order(0)).unwrap();
@@ -360,7 +362,7 @@ fn a_child_that_a_handler_forked_refuses() {
         assert_eq!(unsafe { libc::waitpid(CHILD.load(SeqCst), &raw mut status, 0) }, CHILD.load(SeqCst));
         let mode = pages.machine().mode();
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{mode:?}: {status:#x}");
-    }
+    });
 }
 
 /// Signals of the parent while it forks are the parent's alone, and the child has its own interrupts.
