@@ -83,7 +83,7 @@ mod by_symbol {
     use std::cell::Cell;
     use std::mem::offset_of;
 
-    use super::{Current, Taking};
+    use super::Current;
 
     const _: () = assert!(size_of::<Current>() <= 48 && align_of::<Current>() <= 8);
 
@@ -130,27 +130,13 @@ mod by_symbol {
         }
         (values, value)
     }
-
-    /// How to take the CPU of that value.
-    #[inline(always)]
-    pub(crate) fn taking() -> Taking {
-        let (area, slot);
-        // SAFETY: as in `value`.
-        unsafe {
-            asm!("mov {slot}, qword ptr [rip + framewright_rt_current@GOTTPOFF]",
-                "mov {area}, qword ptr fs:[{slot} + {at_area}]", "mov {slot}, qword ptr fs:[{slot} + {at_slot}]",
-                area = out(reg) area, slot = out(reg) slot, at_area = const offset_of!(Current, taking.area),
-                at_slot = const offset_of!(Current, taking.slot), options(pure, readonly, nostack, preserves_flags));
-        }
-        Taking { area, slot }
-    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
 mod by_library {
     use std::cell::Cell;
 
-    use super::{Current, Taking};
+    use super::Current;
 
     thread_local! {
         static CURRENT: Cell<Current> = const { Cell::new(Current::NOTHING) };
@@ -168,22 +154,22 @@ mod by_library {
         let Current { values, value, .. } = current(Cell::get);
         (values, value)
     }
-
-    /// How to take the CPU of that value.
-    #[inline(always)]
-    pub(crate) fn taking() -> Taking {
-        current(Cell::get).taking
-    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
 use by_library::current;
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri))))]
-pub(crate) use by_library::{taking, value};
+pub(crate) use by_library::value;
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
 use by_symbol::current;
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux", not(miri)))]
-pub(crate) use by_symbol::{taking, value};
+pub(crate) use by_symbol::value;
+
+/// How to take the CPU of the value that the thread noted last.
+#[inline(always)]
+pub(crate) fn taking() -> Taking {
+    current(Cell::get).taking
+}
 
 /// The thread's CPU, if `machine` is the one it used last and it has a lease there.
 #[inline]
