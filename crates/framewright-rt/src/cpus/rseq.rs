@@ -152,8 +152,8 @@ impl Rseq {
         let area = self.area();
         // SAFETY: the area is this thread's. The sequence looks at a slot only if its number is below `limit`, and
         // there are at least that many. Their layout is asserted in `sequence.rs`.
-        let (cpu, slot) = unsafe { sequence::take(area, cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
-        Some((slot.place(cpu), slot, area))
+        let slot = unsafe { sequence::take(area, cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
+        Some((slot.place(), slot, area))
     }
 
     /// In an interrupt: takes the slot of this processor's interrupts, or else a shared one.
@@ -166,7 +166,7 @@ impl Rseq {
         let Some(slots) = slots else { return Ok(None) };
         // SAFETY: as in `enter`; there are as many slots as of threads.
         match unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) } {
-            Some((cpu, slot)) => Ok(Some((slot.place(cpu + cpus.threads as u32), slot))),
+            Some(slot) => Ok(Some((slot.place(), slot))),
             None => cpus.share(self.mark(), Side::Interrupts, wait),
         }
     }
@@ -195,7 +195,7 @@ impl Rseq {
             let Some(slot) = cpus.own_slots().get(cpu as usize) else { break };
             if slot.is_of(mark) {
                 slot.nest();
-                return Ok(Some((slot.place(cpu), slot)));
+                return Ok(Some((slot.place(), slot)));
             }
             if !slot.is_free() {
                 break;

@@ -47,6 +47,18 @@ pub(super) const SIGNATURE: u32 = 0xd428_bc00;
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) const SIGNATURE: u32 = 0x5305_3053;
 
+/// The descriptor of a sequence, at label 5: it goes from label 2 to label 3, and is sent to label 4.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! descriptor {
+    ($kind:literal) => {
+        concat!(
+            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", ",
+            $kind,
+            "\n.balign 32\n5:\n.long 0, 0\n.quad 2f, 3f - 2f, 4f\n.popsection"
+        )
+    };
+}
+
 /// Number of a processor when no slot was taken.
 const NOBODY: u32 = u32::MAX;
 
@@ -63,14 +75,14 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// Takes the slot of this processor by a restartable sequence, with acquire ordering.
 ///
 /// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns
-/// the number and the slot. Otherwise changes nothing.
+/// the slot. Otherwise changes nothing.
 ///
 /// # Safety
 /// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at
 /// `slots`, and live for `'a`.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline]
-pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<(u32, &'a Slot)> {
+pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<&'a Slot> {
     let cpu: u32;
     let slot: *const Slot;
     // SAFETY: the access is within the slots by the comparison with `limit`. The words are atomics, and one aligned
@@ -78,12 +90,7 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
     // registers and the owner have changed. Few registers, so that the calling code has some left.
     unsafe {
         std::arch::asm!(
-            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
-            ".balign 32",
-            "5:",
-            ".long 0, 0",
-            ".quad 2f, 3f - 2f, 4f",
-            ".popsection",
+            descriptor!("@progbits"),
             "lea {cpu:r}, [rip + 5b]",
             "mov qword ptr [{area} + 8], {cpu:r}",
             "2:",
@@ -116,7 +123,7 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
         );
     }
     // SAFETY: the sequence went through, so this is the slot that it took.
-    (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
+    (cpu != NOBODY).then(|| unsafe { &*slot })
 }
 
 /// Takes the slot that a thread noted, with acquire ordering, if it is this processor's and its owner is 0.
@@ -133,12 +140,7 @@ pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
     // sequence to its abort address.
     unsafe {
         std::arch::asm!(
-            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
-            ".balign 32",
-            "5:",
-            ".long 0, 0",
-            ".quad 2f, 3f - 2f, 4f",
-            ".popsection",
+            descriptor!("@progbits"),
             "lea {cpu:r}, [rip + 5b]",
             "mov qword ptr [{area} + 8], {cpu:r}",
             "2:",
@@ -185,18 +187,13 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<(u32, &'a Slot)> {
+pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<&'a Slot> {
     let cpu: u32;
     let slot: *const Slot;
     // SAFETY: as on x86-64; the owner is read by `ldar`, for this architecture orders nothing by itself.
     unsafe {
         std::arch::asm!(
-            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", %progbits",
-            ".balign 32",
-            "5:",
-            ".long 0, 0",
-            ".quad 2f, 3f - 2f, 4f",
-            ".popsection",
+            descriptor!("%progbits"),
             "adrp {slot}, 5b",
             "add {slot}, {slot}, :lo12:5b",
             "str {slot}, [{area}, #8]",
@@ -226,7 +223,7 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
         );
     }
     // SAFETY: as on x86-64.
-    (cpu != NOBODY).then(|| (cpu, unsafe { &*slot }))
+    (cpu != NOBODY).then(|| unsafe { &*slot })
 }
 
 /// As on x86-64.
@@ -240,12 +237,7 @@ pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
     // SAFETY: as on x86-64; the owner is read by `ldar`.
     unsafe {
         std::arch::asm!(
-            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", %progbits",
-            ".balign 32",
-            "5:",
-            ".long 0, 0",
-            ".quad 2f, 3f - 2f, 4f",
-            ".popsection",
+            descriptor!("%progbits"),
             "adrp {word}, 5b",
             "add {word}, {word}, :lo12:5b",
             "str {word}, [{area}, #8]",
@@ -288,7 +280,7 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// # Safety
 /// None.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) unsafe fn take<'a>(_: &Area, _: *const Slot, _: u32) -> Option<(u32, &'a Slot)> {
+pub(super) unsafe fn take<'a>(_: &Area, _: *const Slot, _: u32) -> Option<&'a Slot> {
     None
 }
 

@@ -39,10 +39,10 @@ impl Slot {
         Slot { cpu, node, ..Slot::default() }
     }
 
-    /// Returns the slot's place, as the CPU number `cpu`.
+    /// Returns the slot's place.
     #[inline]
-    pub(super) fn place(&self, cpu: u32) -> Place {
-        Place { cpu: CpuId(cpu as u16), node: self.node }
+    pub(super) fn place(&self) -> Place {
+        Place { cpu: CpuId(self.cpu as u16), node: self.node }
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -169,16 +169,16 @@ impl Cpus {
         self.slots.get(..self.own).unwrap_or_default()
     }
 
-    /// The slots of a side, by their numbers.
-    fn side(&self, side: Side) -> impl Iterator<Item = (usize, &Slot)> + Clone {
+    /// The slots of a side.
+    fn side(&self, side: Side) -> impl Iterator<Item = &Slot> + Clone {
         let first = if side == Side::Interrupts { self.threads } else { 0 };
-        self.slots.iter().enumerate().skip(first).take(self.threads)
+        self.slots.iter().skip(first).take(self.threads)
     }
 
     /// Returns the place of the interrupts that belongs to this place; none without interrupts.
     pub(super) fn apart(&self, place: Place) -> Option<Place> {
         let number = place.cpu.index() + self.threads;
-        Some(self.slots.get(number)?.place(number as u32))
+        Some(self.slots.get(number)?.place())
     }
 
     /// Whether it is worth asking for a lease.
@@ -213,7 +213,7 @@ impl Cpus {
         let is_near = |&slot: &usize| self.nodes.get(slot) == Some(&near);
         let take = |slot: usize| {
             let owned = self.own_slots().get(slot).filter(|owned| owned.take(me))?;
-            Some(owned.place(slot as u32))
+            Some(owned.place())
         };
         let any = 0..self.own;
         let order = || std::iter::once(warm).chain(any.clone());
@@ -245,16 +245,16 @@ impl Cpus {
         let shared = all.clone().skip(self.own);
         let mut looks = 0_u32;
         loop {
-            if let Some(mine) = shared.clone().find(|(_, slot)| slot.is_of(me)) {
+            if let Some(mine) = shared.clone().find(|slot| slot.is_of(me)) {
                 return Ok(Some(Self::again(mine)));
             }
-            if let Some((slot, taken)) = shared.clone().find(|(_, slot)| slot.take(me)) {
+            if let Some(taken) = shared.clone().find(|slot| slot.take(me)) {
                 watch::release_at_exit();
-                return Ok(Some((taken.place(slot as u32), taken)));
+                return Ok(Some((taken.place(), taken)));
             }
             // A thread that has a slot must not wait for another: the holders of those may wait for this one.
             if looks == 0
-                && let Some(mine) = all.clone().find(|(_, slot)| slot.is_of(me))
+                && let Some(mine) = all.clone().find(|slot| slot.is_of(me))
             {
                 return Ok(Some(Self::again(mine)));
             }
@@ -279,9 +279,9 @@ impl Cpus {
         }
     }
 
-    fn again((index, slot): (usize, &Slot)) -> (Place, &Slot) {
+    fn again(slot: &Slot) -> (Place, &Slot) {
         slot.nest();
-        (slot.place(index as u32), slot)
+        (slot.place(), slot)
     }
 }
 

@@ -134,10 +134,10 @@ impl<T> CpuValues<T> {
         let Some((place, slot, area)) = self.rseq.as_ref().and_then(|rseq| rseq.enter_here(&self.cpus)) else {
             return self.with_other(operation);
         };
-        if let Some(value) = self.values.get(place.cpu.index()) {
-            let taking = Taking { area: ptr::from_ref(area).cast(), slot: ptr::from_ref(slot).cast() };
-            current::note_processor(self.processors_id, ptr::from_ref(value).cast(), taking);
-        }
-        self.with_slot((place, slot), operation)
+        let _leave = Leave(slot);
+        let value = self.values.get(place.cpu.index())?;
+        let taking = Taking { area: ptr::from_ref(area).cast(), slot: ptr::from_ref(slot).cast() };
+        current::note_processor(self.processors_id, ptr::from_ref(value).cast(), taking);
+        operation(value)
     }
 }
