@@ -4,7 +4,11 @@ use crate::pcp::ring_id::SMALL_RINGS;
 use crate::policy::pcp_size::PcpSize;
 
 /// Most entries of a magazine.
-pub(crate) const MAGAZINE: u32 = 256;
+///
+/// Their head bytes are 16 cache lines, if they come from one run.
+pub(crate) const MAGAZINE: u32 = 1024;
+/// Frames of a zone for each frame of a magazine that holds more than 64.
+const FRAMES_PER_FRAME: u64 = 1 << 10;
 /// Most frames that a CPU's share of a large zone adds to its lists' `high`.
 ///
 /// Four huge pages of 2 MiB in pages of 4 KiB.
@@ -31,27 +35,27 @@ pub(crate) const fn shards(cpus: usize) -> usize {
 
 /// Returns the most frames that a magazine of a zone holds.
 ///
-/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a four-thousandth
-/// of the zone, or than 64 in a small zone.
+/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a thousandth of the
+/// zone, or than 64 in a small zone.
 #[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
-    (size.high / 2).min(usual_frames(size, managed)).max(1)
+    let share = (managed / FRAMES_PER_FRAME).min(u64::from(MAGAZINE)) as u32;
+    (size.high / 2).min(least_frames(size).max(share)).max(1)
 }
 
-/// Returns the frames that a magazine has where `high` allows it.
-fn usual_frames(size: PcpSize, managed: u64) -> u32 {
-    let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
-    (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)
+/// Returns the frames that a magazine has in a zone of any size, where `high` allows it.
+fn least_frames(size: PcpSize) -> u32 {
+    (size.high.saturating_add(size.batch) / 2).clamp(2, 64)
 }
 
 /// Returns the default `high` next to a depot, where Linux's formula gives `size`.
 ///
-/// It is the largest of `size.high`, two full magazines, and a CPU's share of an eighth of the zone. The share counts
-/// up to [`HIGH`].
+/// It is the largest of `size.high`, two magazines of [`least_frames`], and a CPU's share of an eighth of the zone. The
+/// share counts up to [`HIGH`].
 #[inline]
 pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
     let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
-    PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
+    PcpSize { high: size.high.max(least_frames(size).saturating_mul(2)).max(share), ..size }
 }
 
 /// Returns the most magazines that a shard may have, so that their entries take little memory.

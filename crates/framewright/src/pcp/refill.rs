@@ -34,6 +34,10 @@ use crate::types::units::{Frame, Order};
 ///
 /// Computed in `watermark.rs`.
 const LINE_OF_HEADS: u32 = 63;
+/// Frames that a refill takes at once next to a depot: four lines of head bytes.
+const RUN: u32 = 4 * (LINE_OF_HEADS + 1);
+/// The same where a run is a few large blocks, which are cut outside the lock.
+const LONG_RUN: u32 = 4 * RUN;
 /// Most blocks, or runs, that one refill takes off lists under the lock.
 ///
 /// Bounds how long the lock is held.
@@ -52,12 +56,15 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         self.cx.shared.machine.step(Step::Refill);
         let ring = self.pcp.ring(id).filter(|_| !self.cx.shared.machine.fault(Fault::Refill))?;
         // A batch is counted in frames; of larger blocks at least two come at once. Next to a depot, blocks stay
-        // between CPUs for long. They then come in runs of four lines of head bytes. So CPUs, and what they prefetch,
-        // rarely meet in a line. Of an owned pageblock a whole word's frames are taken at once.
+        // between CPUs for long. They then come in runs, so that CPUs, and what they prefetch, rarely meet in a line of
+        // head bytes. Of an owned pageblock a whole word's frames are taken at once.
         let claims = self.cx.shared.mechanisms().owns_pageblocks();
         let batch = match self.pcp.size.batch {
             _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
-            LINE_OF_HEADS.. if self.pcp.rules().has_depot => 4 * (LINE_OF_HEADS + 1),
+            LINE_OF_HEADS.. if self.pcp.rules().has_depot => match self.cx.shared.mechanisms().refill {
+                Refill::Blocks => LONG_RUN,
+                _ => RUN,
+            },
             LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
             batch => batch,
         };
@@ -153,9 +160,10 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 
     /// Takes blocks and splits them into at most `batch` entries of the ring.
     ///
-    /// Returns the number of entries.
+    /// Of other types' lists it uses none after the first [`RUN`] frames. Returns the number of entries.
     fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
+        let enough = batch.saturating_sub(RUN >> id.order.0.min(31));
         let mut blocks = [None; MOST];
         let mut mode = Mode::Normal;
         let mut left = batch;
@@ -163,7 +171,12 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             if left == 0 {
                 break;
             }
-            *slot = zone.alloc_part(want, BlockCount(u64::from(left)).frames(id.order), &mut mode);
+            let most = BlockCount(u64::from(left)).frames(id.order);
+            *slot = zone.alloc_own_part(want, most, mode).or_else(|| {
+                let may_fall_back = left > enough;
+                let frame = may_fall_back.then(|| zone.alloc(want, &mut mode, true)).flatten()?;
+                Some((frame, id.order))
+            });
             let Some((_, order)) = slot else { break };
             left = left.saturating_sub(1 << order.0.saturating_sub(id.order.0).min(31));
         }

@@ -216,17 +216,15 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         .flatten()
     }
 
-    /// Takes the smallest free block that serves the request; returns it with its order.
+    /// Takes the smallest free block of the request's own type that serves it; returns it with its order.
     ///
-    /// The block is taken whole, unless it has more than `most` frames.
-    pub(crate) fn alloc_part(&self, want: &Want, most: FrameCount, mode: &mut Mode) -> Option<(Frame, Order)> {
+    /// The block is taken whole, unless it has more than `most` frames. `None` once the request looks further.
+    pub(crate) fn alloc_own_part(&self, want: &Want, most: FrameCount, mode: Mode) -> Option<(Frame, Order)> {
         self.shared.machine.step(Step::Take);
-        if *mode == Mode::Normal
-            && let Some(part) = self.attempt(|buddy| fallback::alloc_part(buddy, want, most)).flatten()
-        {
-            return Some(part);
+        if mode != Mode::Normal {
+            return None;
         }
-        self.alloc(want, mode, true).map(|frame| (frame, want.order))
+        self.attempt(|buddy| fallback::alloc_part(buddy, want, most)).flatten()
     }
 
     /// Initialises a section if no movable block of the largest order is free.
