@@ -51,7 +51,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Fails a request that a test makes fail.
     #[inline(always)]
     pub(crate) fn may_fail(&self, request: &Request) -> Result<(), AllocError> {
-        if self.machine().fault(Fault::Alloc) { self.failed(request, Why::Fault).map(|_| ()) } else { Ok(()) }
+        if self.machine().fault(Fault::Alloc) { Err(self.failed(request, Why::Fault)) } else { Ok(()) }
     }
 
     /// Allocates as [`Allocator::alloc`] does, for a request of only these flags and this order.
@@ -147,7 +147,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             Some(plan) => self.world.slowpath(&plan),
             None => self.world.alloc_slow(request),
         };
-        served.map_or_else(|why| self.failed(request, why), |frame| Ok(self.served(request, frame)))
+        served.map(|frame| self.served(request, frame)).map_err(|why| self.failed(request, why))
     }
 
     /// Frees a block that was allocated with this order.

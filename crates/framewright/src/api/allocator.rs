@@ -101,14 +101,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Err(AllocError::NoMemory { why: Why::WouldWait })
     }
 
-    /// Counts and announces a request that failed. A request that makes no sense gets that error instead.
+    /// Counts and announces a request that failed; returns its error.
+    ///
+    /// A request that makes no sense is not counted, and gets that error.
     #[cold]
-    pub(crate) fn failed(&self, request: &Request, why: Why) -> Result<Pfn, AllocError> {
-        self.check(request)?;
+    pub(crate) fn failed(&self, request: &Request, why: Why) -> AllocError {
+        if let Err(bad) = self.check(request) {
+            return bad;
+        }
         let Request { gfp, order, .. } = *request;
         self.world.shared.events.count(GlobalEvent::AllocFail);
         self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
-        Err(AllocError::NoMemory { why })
+        AllocError::NoMemory { why }
     }
 
     /// Announces an allocated block to tracepoints, and zeroes it for `__GFP_ZERO`.

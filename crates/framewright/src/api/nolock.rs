@@ -68,7 +68,7 @@ impl<M: Machine> Allocator<'_, M> {
             return Err(AllocError::NotKept(request.order));
         }
         if self.machine().fault(Fault::Alloc) {
-            return self.failed(request, Why::Fault);
+            return Err(self.failed(request, Why::Fault));
         }
         let plan = self.world().plan_from(self.machine().near(), 0, request);
         let alloc_flags =
@@ -79,7 +79,7 @@ impl<M: Machine> Allocator<'_, M> {
                 self.announce(pfn, request);
                 Ok(pfn)
             }
-            Err(Some(why)) => self.failed(request, why),
+            Err(Some(why)) => Err(self.failed(request, why)),
             Err(None) => Err(AllocError::Locked),
         }
     }
@@ -107,14 +107,14 @@ impl<M: Machine> Allocator<'_, M> {
                 Err(Some(why)) => {
                     rounds = rounds.saturating_sub(1);
                     if rounds == 0 || world.cached_for(&plan, alloc_flags).helped_nothing_since(before) {
-                        return self.failed(request, if why == Why::Watermark { Why::WouldWait } else { why });
+                        return Err(self.failed(request, if why == Why::Watermark { Why::WouldWait } else { why }));
                     }
                     self.machine().relax();
                 }
                 Err(None) => self.machine().relax(),
             }
         }
-        self.failed(request, Why::WouldWait)
+        Err(self.failed(request, Why::WouldWait))
     }
 
     /// Frees a block from any context.

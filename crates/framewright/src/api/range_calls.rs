@@ -228,7 +228,7 @@ impl<M: Machine> Allocator<'_, M> {
         // A range may mix mobilities, which the mechanisms may forbid.
         let is_scattered = why == Why::Fragmented && !self.mechanisms().mixes_last();
         let Some(range) = is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten() else {
-            return self.failed(block, why).map(|pfn| PfnRange::block(pfn, block.order));
+            return Err(self.failed(block, why));
         };
         self.announce_range(range, block.gfp);
         Ok(range)

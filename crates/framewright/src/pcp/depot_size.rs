@@ -35,8 +35,8 @@ pub(crate) const fn shards(cpus: usize) -> usize {
 
 /// Returns the most frames that a magazine of a zone holds.
 ///
-/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a thousandth of the
-/// zone, or than 64 in a small zone.
+/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a thousandth of
+/// the zone, or than 64 in a small zone.
 #[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
     let share = (managed / FRAMES_PER_FRAME).min(u64::from(MAGAZINE)) as u32;
@@ -76,4 +76,41 @@ pub(crate) fn magazines(stored: u64, frames: u32, shards: usize, cpus: usize) ->
     let cpus_each = cpus.div_ceil(shards.max(1)) as u64;
     let stored = stored.checked_div(each).unwrap_or(0);
     stored.saturating_add(cpus_each.saturating_mul(2 * SMALL_RINGS as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `high` of one of a zone's CPUs, and frames of its magazines, where Linux's formula gives a `high` of `linux`.
+    fn sizes(mib: u64, cpus: u64, batch: u32, linux: u32) -> (u32, u32) {
+        let managed = mib << 8;
+        let size = high_of(PcpSize { batch, high: linux }, managed, cpus);
+        (size.high, frames_of(size, managed))
+    }
+
+    #[test]
+    fn magazines_are_a_thousandth_of_a_zone_and_half_of_high() {
+        for (mib, cpus, batch, linux, expected) in [
+            (1, 1, 1, 4, (32, 16)),
+            (64, 1, 3, 40, (2048, 64)),
+            (1 << 10, 2, 63, 252, (2048, 256)),
+            (1 << 10, 256, 63, 252, (252, 126)),
+            (4 << 10, 4, 63, 378, (2048, 1024)),
+            (4 << 10, 128, 63, 252, (1024, 512)),
+            (1 << 20, 256, 63, 252, (2048, 1024)),
+            (16 << 20, 1 << 14, 63, 252, (2048, 1024)),
+        ] {
+            assert_eq!(sizes(mib, cpus, batch, linux), expected, "{mib} MiB, {cpus} CPUs");
+        }
+    }
+
+    /// Also where memory and `high` are smallest.
+    #[test]
+    fn a_zone_of_any_size_has_magazines() {
+        for high in 1..256 {
+            assert!(frames_of(PcpSize { batch: 1, high }, 0) >= 1);
+            assert!(frames_of(high_of(PcpSize { batch: 1, high }, 0, 1), 0) >= 1);
+        }
+    }
 }

@@ -34,9 +34,9 @@ use crate::types::units::{Frame, Order};
 ///
 /// Computed in `watermark.rs`.
 const LINE_OF_HEADS: u32 = 63;
-/// Frames that a refill takes at once next to a depot: four lines of head bytes.
+/// Frames that a refill next to a depot takes at once: four lines of head bytes.
 const RUN: u32 = 4 * (LINE_OF_HEADS + 1);
-/// The same where a run is a few large blocks, which are cut outside the lock.
+/// Frames that a refill by blocks takes at once: the lock is held for a few large blocks.
 const LONG_RUN: u32 = 4 * RUN;
 /// Most blocks, or runs, that one refill takes off lists under the lock.
 ///
@@ -163,7 +163,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Of other types' lists it uses none after the first [`RUN`] frames. Returns the number of entries.
     fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
-        let enough = batch.saturating_sub(RUN >> id.order.0.min(31));
+        let enough = batch.saturating_sub((RUN >> id.order.0.min(31)).max(1));
         let mut blocks = [None; MOST];
         let mut mode = Mode::Normal;
         let mut left = batch;

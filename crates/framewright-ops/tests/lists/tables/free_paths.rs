@@ -29,6 +29,20 @@ macro_rules! lists {
     };
 }
 
+/// 4 GiB in blocks of 1,024 or of 512 pages, with per-CPU lists of the sizes that boot gives them.
+macro_rules! large {
+    ($max_order:literal, $mechanisms:literal) => {
+        concat!(
+            "max-order ",
+            $max_order,
+            "\npageblock-order 9\nmemory 0x0..0x100000 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
+             marks 0 Normal 0 0 0\nmechanisms ",
+            $mechanisms,
+            "\n"
+        )
+    };
+}
+
 /// Four pages that make one block.
 const PAGES: &str = "a1 = alloc-at 0x0 order 2 GFP_HIGHUSER_MOVABLE\nsplit a1 order 0";
 
@@ -206,6 +220,30 @@ const REFILLS: &[Case] = &[
         before: "Node 0, zone Normal, type Movable 0 0 0 0 4",
         ops: "a2 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x0",
         after: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, cpu 0 count 3",
+    },
+    Case {
+        name: "blocks: a run of 1,024 pages",
+        machine: large!(10, "default"),
+        setup: "",
+        before: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 0 0 1024",
+        ops: "a1 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x0",
+        after: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 0 0 1023\nNode 0, zone Normal, cpu 0 count 1023",
+    },
+    Case {
+        name: "blocks: a run claims no second pageblock",
+        machine: large!(9, "default"),
+        setup: "",
+        before: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 0 2048",
+        ops: "a1 = alloc order 0 GFP_KERNEL -> 0x0",
+        after: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 0 2047\nNode 0, zone Normal, cpu 0 count 511",
+    },
+    Case {
+        name: "one by one: a run of 256 pages",
+        machine: large!(10, "default,refill=one-by-one"),
+        setup: "",
+        before: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 0 0 1024",
+        ops: "a1 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x0",
+        after: "Node 0, zone Normal, type Movable 0 0 0 0 0 0 0 0 1 1 1023\nNode 0, zone Normal, cpu 0 count 255",
     },
 ];
 
