@@ -25,7 +25,7 @@
 
 use core::cell::Cell;
 
-use crate::api::seen::Seen;
+use crate::api::seen::{Seen, note};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
 use crate::frame::pageblock::Pageblock;
@@ -170,6 +170,9 @@ pub(crate) struct FastPath<'a, M: Machine> {
     huge: Cell<&'a Ring<M>>,
 }
 
+/// Flags that no request may have: they contradict each other.
+const NEVER: Gfp = Gfp(u32::MAX);
+
 /// A request for one frame without special wishes: where it looks, and the frame's head once it is allocated.
 struct Asked<'a, M: Machine> {
     gfp: Gfp,
@@ -295,7 +298,8 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let Request { gfp, order, .. } = *request;
         // A block that must be zeroed costs more than this saves.
         if order == Order(0) && !gfp.contains(__GFP_ZERO) {
-            self.asked.set(Asked { gfp, allocated: route.head, ring });
+            let new = Asked { gfp, allocated: route.head, ring };
+            note(&self.asked, [Asked { gfp: NEVER, ..self.asked.get() }, Asked { gfp: NEVER, ..new }, new]);
         }
         self.taking.get().turn_to(frames, ring.top_racy(self.slots)?, &self.taking);
         self.alloc(machine, route)
@@ -348,16 +352,18 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let mut seen = self.giving.get();
         if pfn.0.wrapping_sub(seen.base) >= seen.heads.len() as u64 {
             seen = Seen::of(&world.shared.frames, world.shared.frames.map.run_of(pfn)?)?;
-            self.giving.set(seen);
+            note(&self.giving, Seen::steps(self.giving.get(), seen));
         }
         let distance = pfn.0.wrapping_sub(seen.base);
         let word = seen.pageblocks.get(usize::try_from(distance).ok()? >> self.pageblock_order.0)?;
         let pageblock = Pageblock(word.load(Ordering::Relaxed));
         if pageblock.0 != self.last.get() {
             let (pcp, lists) = (world.pcps.record(self.cpu, pageblock.zone_index())?, pageblock.lists()?);
-            self.home.set(pcp.rings_of(lists)?);
-            self.huge.set(pcp.huge_of(lists));
-            self.last.set(pageblock.0);
+            let home = pcp.rings_of(lists)?;
+            note(&self.last, [Pageblock::HOLE.0]);
+            note(&self.home, [home]);
+            note(&self.huge, [pcp.huge_of(lists)]);
+            note(&self.last, [pageblock.0]);
         }
         Some(distance)
     }

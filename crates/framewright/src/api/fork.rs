@@ -24,6 +24,7 @@
 //! |---|---|---|
 //! | just taken from, or put on, the top of a ring | the owner, in the fast path | `settle` puts it into the ring |
 //! | the top of an empty ring is one too low | the owner, in the fast path | `settle` raises it |
+//! | a note of what it saw last | the owner, in the fast path | a note that is not whole finds nothing (`seen.rs`) |
 //! | on a zone's list of deferred frees | none: the next lock holder frees it | the same |
 //! | marked as being freed, and not on that list yet | one that frees from any context | allocated, without an owner |
 //! | being filled while it is freed (`hardened`) | its last owner | allocated |

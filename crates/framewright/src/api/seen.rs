@@ -1,11 +1,26 @@
 //! The run of memory that a fast path saw last.
+//!
+//! A fork may copy a note of several words between two of its stores ([`super::fork`]), and the child goes on with it.
+//! So a note is made in steps, after each of which any part of the next step's stores may be missing.
 
 use core::cell::Cell;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::frame::frame::Frames;
 use crate::frame::map::Run;
 use crate::seam::machine::Machine;
 use crate::types::units::Frame;
+
+/// Sets a note of several words step by step, so that the steps reach a copy in this order.
+///
+/// On the CPU that a fork stops, the order of its instructions is enough.
+#[inline]
+pub(super) fn note<T>(at: &Cell<T>, steps: impl IntoIterator<Item = T>) {
+    for step in steps {
+        at.set(step);
+        compiler_fence(Ordering::SeqCst);
+    }
+}
 
 /// A run of memory as the fast path needs it: its begin and its descriptors.
 pub(crate) struct Seen<'a, M: Machine> {
@@ -34,7 +49,13 @@ impl<'a, M: Machine> Seen<'a, M> {
     pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
         let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
         let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };
-        run.inspect(|run| seen.set(*run)).is_some()
+        run.inspect(|&run| note(seen, Seen::steps(seen.get(), run))).is_some()
+    }
+
+    /// The values that lead from one run to another: no run, the other run without memory, and then with it.
+    pub(super) fn steps(old: Self, new: Self) -> [Self; 3] {
+        let empty = |seen: Self| Seen { heads: seen.heads.get(..0).unwrap_or_default(), ..seen };
+        [empty(old), empty(new), new]
     }
 
     pub(super) fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
