@@ -142,7 +142,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         PcpPlan {
             size: self.pcp_of(zone, size),
             most: self.pcp_most_of(zone, size),
-            managed: size.expected().managed,
+            magazine: self.magazine_of(zone, size),
             pageblock_order: self.geometry.pageblock_order,
             rules: self.mechanisms().list_rules(false),
             is_hardened: self.mechanisms().is_hardened(),
@@ -172,6 +172,11 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         !self.node_counters.is_empty() && self.mechanisms().keeps_deltas()
     }
 
+    /// Returns the most frames that a magazine of a zone holds.
+    fn magazine_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
+        depot_size::frames_of(self.pcp_of(zone, size), self.managed())
+    }
+
     /// Returns the number of magazines in each shard of a zone's depot, of `entries` entries each.
     pub(crate) fn magazines_of(&self, zone: ZoneIdx, entries: u32) -> u64 {
         let size = self.size_of(zone);
@@ -183,7 +188,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if size.present == 0 {
             return 0;
         }
-        let frames = depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed);
+        let frames = self.magazine_of(zone, size);
         let most = depot_size::most_magazines(size.present, entries, self.shards());
         depot_size::magazines(stored, frames, self.shards(), self.cpus.len()).min(most)
     }
@@ -202,7 +207,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
     /// Returns the entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
-        let entries = sizes.map(|(zone, size)| depot_size::frames_of(self.pcp_of(zone, size), size.expected().managed));
+        let entries = sizes.map(|(zone, size)| self.magazine_of(zone, size));
         // Whole cache lines, so that no two CPUs' magazines share one.
         entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
     }

@@ -7,8 +7,8 @@ use crate::policy::pcp_size::PcpSize;
 ///
 /// Their head bytes are 16 cache lines, if they come from one run.
 pub(crate) const MAGAZINE: u32 = 1024;
-/// Frames of a zone for each frame of a magazine that holds more than 64.
-const FRAMES_PER_FRAME: u64 = 1 << 10;
+/// Frames of a machine from which on magazines are the largest: 4 GiB of pages of 4 KiB.
+const LARGE: u64 = 1 << 20;
 /// Most frames that a CPU's share of a large zone adds to its lists' `high`.
 ///
 /// Four huge pages of 2 MiB in pages of 4 KiB.
@@ -33,17 +33,19 @@ pub(crate) const fn shards(cpus: usize) -> usize {
     if cpus < SHARDS { cpus } else { SHARDS }
 }
 
-/// Returns the most frames that a magazine of a zone holds.
+/// Returns the most frames that a magazine of a zone holds, on a machine with `managed` frames.
 ///
-/// This is half of what its lists' `high` allows, since a ring has two magazines. It is no more than a thousandth of
-/// the zone, or than 64 in a small zone.
+/// This is half of what its lists' `high` allows, since a ring has two magazines. Up to 4 GiB it grows with the square
+/// of memory, from 64 at 1 GiB: what lies between CPUs and a small zone keeps more of the zone from merging. In all
+/// zones it is the same where `high` allows that, because all have entries for the largest.
 #[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
-    let share = (managed / FRAMES_PER_FRAME).min(u64::from(MAGAZINE)) as u32;
+    let memory = managed.min(LARGE);
+    let share = (memory.saturating_mul(memory) / (LARGE * LARGE / MAGAZINE as u64)) as u32;
     (size.high / 2).min(least_frames(size).max(share)).max(1)
 }
 
-/// Returns the frames that a magazine has in a zone of any size, where `high` allows it.
+/// Returns the frames that a magazine has with memory of any size, where `high` allows it.
 fn least_frames(size: PcpSize) -> u32 {
     (size.high.saturating_add(size.batch) / 2).clamp(2, 64)
 }
@@ -90,12 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn magazines_are_a_thousandth_of_a_zone_and_half_of_high() {
+    fn magazines_grow_with_memory_and_are_half_of_high() {
         for (mib, cpus, batch, linux, expected) in [
             (1, 1, 1, 4, (32, 16)),
             (64, 1, 3, 40, (2048, 64)),
-            (1 << 10, 2, 63, 252, (2048, 256)),
-            (1 << 10, 256, 63, 252, (252, 126)),
+            (1 << 10, 2, 63, 252, (2048, 64)),
+            (1 << 10, 256, 63, 252, (252, 64)),
+            (2 << 10, 2, 63, 252, (2048, 256)),
             (4 << 10, 4, 63, 378, (2048, 1024)),
             (4 << 10, 128, 63, 252, (1024, 512)),
             (1 << 20, 256, 63, 252, (2048, 1024)),

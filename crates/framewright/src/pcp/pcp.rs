@@ -48,7 +48,6 @@
 
 use crate::frame::frame::Frames;
 use crate::pcp::autotune::Autotune;
-use crate::pcp::depot_size;
 use crate::pcp::expire::Expiry;
 use crate::pcp::ring::{Ring, SlotRange};
 use crate::pcp::ring_id::{RingId, SMALL_ORDERS};
@@ -88,8 +87,8 @@ pub(crate) struct PcpPlan {
     pub(crate) size: PcpSize,
     /// Frames that `high` may grow to; 0 if the size is fixed.
     pub(crate) most: u32,
-    /// Managed frames of the zone.
-    pub(crate) managed: u64,
+    /// Frames of a magazine.
+    pub(crate) magazine: u32,
     pub(crate) pageblock_order: Order,
     pub(crate) rules: ListRules,
     /// Whether freed blocks wait before their reuse.
@@ -190,7 +189,7 @@ impl<M: Machine> Pcp<M> {
     pub(crate) fn place(&mut self, plan: &PcpPlan, start: u32) -> u32 {
         (self.size, self.rules) = (plan.size, plan.rules);
         self.autotune.begin(plan.size, plan.most);
-        self.frames = depot_size::frames_of(plan.size, plan.managed);
+        self.frames = plan.magazine;
         let mut next = start;
         for (id, ring) in
             self.rings(plan.pageblock_order).filter(|(id, _)| !plan.rules.has_depot || id.huge().is_some())
