@@ -11,6 +11,8 @@
 //! | either, and the zone is below its high mark | shrinks by that much, not below the fixed one | as above |
 //! | a CPU has taken [`PERIOD`] blocks | shrinks by an eighth | the excess, but at most [`DOUBLINGS`] doubled batches |
 //!
+//! A refill that finds nothing changes no size: a request that fails may try several times.
+//!
 //! "In a row" forgets: the number of freed frames is halved after each allocation, and the doubling after each free.
 //!
 //! # Time
@@ -69,6 +71,14 @@ record! {
     }
 }
 
+/// A refill of a ring: the frames to fetch, and the size of the lists after it.
+#[derive(Clone, Copy)]
+pub(crate) struct TunedRefill {
+    pub(crate) frames: u32,
+    high: u32,
+    doublings: u32,
+}
+
 impl<M: Machine> Autotune<M> {
     /// Starts with the fixed size, and keeps it if `most` is 0.
     ///
@@ -88,30 +98,38 @@ impl<M: Machine> Autotune<M> {
         self.high.load(Ordering::Relaxed)
     }
 
+    fn within(&self, high: u32, size: PcpSize) -> u32 {
+        high.min(self.most).max(size.high)
+    }
+
     fn set_high(&self, high: u32, size: PcpSize) -> u32 {
-        let high = high.min(self.most).max(size.high);
+        let high = self.within(high, size);
         self.high.store(high, Ordering::Relaxed);
         high
     }
 
-    /// Returns how many frames to fetch for an empty ring, and adapts `high`.
+    /// Returns how many frames to fetch for an empty ring, and how the size adapts if there are any.
     ///
     /// `single`: the ring holds single pages, not larger blocks. `count`: frames in the other rings. `scarce`: the zone
     /// is below its high mark, so lists shrink.
-    pub(crate) fn refill(&self, size: PcpSize, single: bool, count: u32, scarce: bool) -> u32 {
+    pub(crate) fn refill(&self, size: PcpSize, single: bool, count: u32, scarce: bool) -> TunedRefill {
         let (batch, high) = (size.batch, self.high());
         let high = if scarce { high.saturating_sub(batch) } else { high.saturating_add(batch) };
-        let high = self.set_high(high, size);
+        let high = self.within(high, size);
+        let doublings = self.doublings.load(Ordering::Relaxed);
         if !single || batch <= 1 {
-            return batch;
+            return TunedRefill { frames: batch, high, doublings };
         }
         let room = high.saturating_sub(count).saturating_sub(batch).max(batch);
-        let doublings = self.doublings.load(Ordering::Relaxed);
         let wanted = batch << doublings.min(DOUBLINGS);
-        if wanted <= room && doublings < DOUBLINGS {
-            self.doublings.store(doublings.wrapping_add(1), Ordering::Relaxed);
-        }
-        wanted.min(room)
+        let may_double = wanted <= room && doublings < DOUBLINGS;
+        TunedRefill { frames: wanted.min(room), high, doublings: doublings.wrapping_add(may_double.into()) }
+    }
+
+    /// Notes a refill that found blocks.
+    pub(crate) fn note_refilled(&self, refill: TunedRefill) {
+        self.high.store(refill.high, Ordering::Relaxed);
+        self.doublings.store(refill.doublings, Ordering::Relaxed);
     }
 
     /// Counts a block that was taken; returns whether `high` must decay now.

@@ -13,6 +13,7 @@
 use crate::frame::head::Head;
 use crate::free_path::free_batch::Block;
 use crate::free_path::free_path::free_one;
+use crate::pcp::autotune::TunedRefill;
 use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::Mark;
@@ -109,10 +110,13 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         if self.pcp.autotune.is_on() { self.pcp.autotune.high() } else { self.pcp.size.high }
     }
 
-    /// Returns the frames to fetch for an empty ring, where sizes follow their use.
-    pub(crate) fn autotuned_batch(&self, id: RingId) -> u32 {
-        let count = self.pcp.count.load(Ordering::Relaxed);
-        self.pcp.autotune.refill(self.pcp.size, id.order.0 == 0, count, self.is_scarce())
+    /// Returns the refill of an empty ring, where sizes follow their use.
+    pub(crate) fn tuned_refill(&self, id: RingId) -> Option<TunedRefill> {
+        let tuning = &self.pcp.autotune;
+        tuning.is_on().then(|| {
+            let count = self.pcp.count.load(Ordering::Relaxed);
+            tuning.refill(self.pcp.size, id.order.0 == 0, count, self.is_scarce())
+        })
     }
 
     /// Whether the zone is below its high mark.

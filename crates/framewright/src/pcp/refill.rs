@@ -59,14 +59,15 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // between CPUs for long. They then come in runs, so that CPUs, and what they prefetch, rarely meet in a line of
         // head bytes. Of an owned pageblock a whole word's frames are taken at once.
         let claims = self.cx.shared.mechanisms().owns_pageblocks();
-        let batch = match self.pcp.size.batch {
-            _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
-            LINE_OF_HEADS.. if self.pcp.rules().has_depot => match self.cx.shared.mechanisms().refill {
+        let tuned = self.tuned_refill(id);
+        let batch = match (tuned, self.pcp.size.batch) {
+            (Some(refill), _) => refill.frames,
+            (None, LINE_OF_HEADS..) if self.pcp.rules().has_depot => match self.cx.shared.mechanisms().refill {
                 Refill::Blocks => LONG_RUN,
                 _ => RUN,
             },
-            LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
-            batch => batch,
+            (None, LINE_OF_HEADS) if claims => LINE_OF_HEADS + 1,
+            (None, batch) => batch,
         };
         let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
         if ring.capacity() == 0 && !self.make_room(id, ring) {
@@ -88,6 +89,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             _ => self.refill_one_by_one(id, ring, want, batch),
         };
         ring.count_moved(u64::from(moved));
+        if let Some(refill) = tuned.filter(|_| moved != 0) {
+            self.pcp.autotune.note_refilled(refill);
+        }
         // Also if nothing came: the ring has changed.
         self.settle(id, ring, moved);
         self.alloc_from_ring(id)

@@ -199,3 +199,40 @@ proptest! {
         compare::<Kept>(mechanisms, &turns);
     }
 }
+
+/// What random turns found.
+#[test]
+fn bulk_calls_end_with_what_single_calls_end_with() {
+    let turns = [
+        Turn::Alloc { order: 5, gfp: GFPS[0], count: 86 },
+        Turn::RunOn(1),
+        Turn::Alloc { order: 0, gfp: GFPS[5], count: 163 },
+        Turn::Alloc { order: 2, gfp: GFPS[0], count: 123 },
+        Turn::Alloc { order: 1, gfp: GFPS[3], count: 0 },
+        Turn::Alloc { order: 0, gfp: GFPS[3], count: 91 },
+        Turn::Alloc { order: 9, gfp: GFPS[0], count: 16 },
+        Turn::Free {
+            order: 0,
+            count: 6,
+            seed: 3954960612882931337,
+            wrong: vec![(66, Wrong::Order), (158, Wrong::Foreign)],
+        },
+        Turn::RunOn(0),
+        Turn::Free {
+            order: 3,
+            count: 77,
+            seed: 1311050795872293959,
+            wrong: vec![(190, Wrong::Foreign), (174, Wrong::Inside), (170, Wrong::Foreign)],
+        },
+        Turn::Alloc { order: 2, gfp: GFPS[4], count: 64 },
+        Turn::Free {
+            order: 0,
+            count: 198,
+            seed: 13598045043529320564,
+            wrong: vec![(8, Wrong::Order), (114, Wrong::Order)],
+        },
+        Turn::Alloc { order: 2, gfp: GFPS[2], count: 71 },
+        Turn::Free { order: 2, count: 79, seed: 2951280438367566025, wrong: vec![] },
+    ];
+    compare::<Unkept>(PRESETS[8].1, &turns);
+}
