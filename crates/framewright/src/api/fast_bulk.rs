@@ -89,7 +89,7 @@ impl<M: Machine> Ring<M> {
             let taken = take_run(machine, entries, seen, change, out.get_mut(done..).unwrap_or_default());
             entries = entries.get(..entries.len().saturating_sub(taken)).unwrap_or_default();
             done = done.saturating_add(taken);
-            if taken == 0 && !seen.get().turn_to(frames, Frame(top.load(Ordering::Relaxed)), seen) {
+            if taken == 0 && !seen.get().turn_to(machine, frames, Frame(top.load(Ordering::Relaxed)), seen) {
                 // No block of the ring's order: dropped, and found missing by `validate`.
                 self.count_moved(u64::MAX);
                 entries = below;

@@ -293,15 +293,18 @@ impl<'a, M: Machine> FastPath<'a, M> {
 
     /// Serves a request from the CPU's list, of whatever run its top is.
     pub(crate) fn alloc_of_another_run(&self, machine: &M, frames: &Frames<'a, M>, request: &Request) -> Option<Pfn> {
+        if !self.own.has_fast_path() {
+            return None;
+        }
         let route = Route::of::<M>(request, self.pageblock_order)?;
         let ring = self.ring(route)?;
         let Request { gfp, order, .. } = *request;
         // A block that must be zeroed costs more than this saves.
         if order == Order(0) && !gfp.contains(__GFP_ZERO) {
             let new = Asked { gfp, allocated: route.head, ring };
-            note(&self.asked, [Asked { gfp: NEVER, ..self.asked.get() }, Asked { gfp: NEVER, ..new }, new]);
+            note(machine, &self.asked, [Asked { gfp: NEVER, ..self.asked.get() }, Asked { gfp: NEVER, ..new }, new]);
         }
-        self.taking.get().turn_to(frames, ring.top_racy(self.slots)?, &self.taking);
+        self.taking.get().turn_to(machine, frames, ring.top_racy(self.slots)?, &self.taking);
         self.alloc(machine, route)
     }
 
@@ -349,10 +352,11 @@ impl<'a, M: Machine> FastPath<'a, M> {
         if !self.own.has_fast_path() {
             return None;
         }
+        let machine = &world.shared.machine;
         let mut seen = self.giving.get();
         if pfn.0.wrapping_sub(seen.base) >= seen.heads.len() as u64 {
             seen = Seen::of(&world.shared.frames, world.shared.frames.map.run_of(pfn)?)?;
-            note(&self.giving, Seen::steps(self.giving.get(), seen));
+            note(machine, &self.giving, Seen::steps(self.giving.get(), seen));
         }
         let distance = pfn.0.wrapping_sub(seen.base);
         let word = seen.pageblocks.get(usize::try_from(distance).ok()? >> self.pageblock_order.0)?;
@@ -360,10 +364,10 @@ impl<'a, M: Machine> FastPath<'a, M> {
         if pageblock.0 != self.last.get() {
             let (pcp, lists) = (world.pcps.record(self.cpu, pageblock.zone_index())?, pageblock.lists()?);
             let home = pcp.rings_of(lists)?;
-            note(&self.last, [Pageblock::HOLE.0]);
-            note(&self.home, [home]);
-            note(&self.huge, [pcp.huge_of(lists)]);
-            note(&self.last, [pageblock.0]);
+            note(machine, &self.last, [Pageblock::HOLE.0]);
+            note(machine, &self.home, [home]);
+            note(machine, &self.huge, [pcp.huge_of(lists)]);
+            note(machine, &self.last, [pageblock.0]);
         }
         Some(distance)
     }

@@ -4,7 +4,6 @@
 //! So a note is made in steps, after each of which any part of the next step's stores may be missing.
 
 use core::cell::Cell;
-use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::frame::frame::Frames;
 use crate::frame::map::Run;
@@ -13,12 +12,13 @@ use crate::types::units::Frame;
 
 /// Sets a note of several words step by step, so that the steps reach a copy in this order.
 ///
-/// On the CPU that a fork stops, the order of its instructions is enough.
+/// On the CPU that a fork stops, the order of its instructions is enough. A caller has a fast path, which uses the same
+/// fence.
 #[inline]
-pub(super) fn note<T>(at: &Cell<T>, steps: impl IntoIterator<Item = T>) {
+pub(super) fn note<T>(machine: &impl Machine, at: &Cell<T>, steps: impl IntoIterator<Item = T>) {
     for step in steps {
         at.set(step);
-        compiler_fence(Ordering::SeqCst);
+        machine.front_fence();
     }
 }
 
@@ -46,10 +46,10 @@ impl<'a, M: Machine> Seen<'a, M> {
     /// Notes the run of a descriptor in `seen`, if it is another one; returns whether it is.
     #[cold]
     #[inline(never)]
-    pub(super) fn turn_to(&self, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
+    pub(super) fn turn_to(&self, machine: &M, frames: &Frames<'a, M>, frame: Frame, seen: &Cell<Seen<'a, M>>) -> bool {
         let is_other = frame.0.wrapping_sub(self.first) as usize >= self.heads.len();
         let run = if is_other { frames.map.run_at(frame).and_then(|run| Seen::of(frames, run)) } else { None };
-        run.inspect(|&run| note(seen, Seen::steps(seen.get(), run))).is_some()
+        run.inspect(|&run| note(machine, seen, Seen::steps(seen.get(), run))).is_some()
     }
 
     /// The values that lead from one run to another: no run, the other run without memory, and then with it.
