@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks that the core needs no standard library, no allocator and no unsafe code.
+# Checks that the core needs no standard library, no allocator, no unsafe code, and no atomics but the machine's.
 #
 # Why: it is to be embedded in kernels. Fails if the core's lib.rs lacks `no_std` or `forbid(unsafe_code)`; if code outside
-# test modules names std or alloc; if the core has a dependency; or if it does not build for x86_64-unknown-none. Where that
+# test modules names std, alloc or core::sync; if the core has a dependency; or if it does not build for x86_64-unknown-none. Where that
 # target is not installed the last part is skipped, loudly, and the host's build takes its place; that nothing
 # brings std along is then shown by ci/no_panic.sh, whose panic handler would clash with the one of std.
 set -euo pipefail
@@ -16,7 +16,8 @@ fail() {
     exit 1
 }
 
-# names_std DIRECTORY: lines outside test modules, which are inline and at the foot of a file, and comments that name std or alloc as a crate.
+# names_std DIRECTORY: lines outside test modules, which are inline and at the foot of a file, and comments that name std or
+# alloc as a crate, or core::sync: whatever is shared goes through the machine.
 names_std() {
     find "$1" -name '*.rs' -exec awk '
         FNR == 1 { tests = pending = 0 }
@@ -24,22 +25,23 @@ names_std() {
         !/^#/ { pending = 0 }
         /^#\[cfg\((all\()?test[,)]/ { pending = 1 }
         { code = $0; sub(/\/\/.*/, "", code) }
-        !tests && code ~ /(^|[^A-Za-z0-9_:])(std|alloc)::|extern crate (std|alloc)/ {
+        !tests && code ~ /(^|[^A-Za-z0-9_:])(std|alloc|core::sync)::|extern crate (std|alloc)/ {
             print FILENAME ":" FNR ": " $0
         }' {} +
 }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-printf '%s\n' '// std::fmt' 'use std::fmt;' '#[cfg(test)]' 'mod double;' 'use std::io;' '#[cfg(test)]' 'mod tests {' '    use std::fmt;' '}' \
+printf '%s\n' '// std::fmt' 'use std::fmt;' '#[cfg(test)]' 'mod double;' 'use std::io;' 'use core::sync::atomic;' '#[cfg(test)]' 'mod tests {' '    use std::fmt;' '}' \
     >"$work/a.rs"
 [ "$(names_std "$work")" = "$work/a.rs:2: use std::fmt;
-$work/a.rs:5: use std::io;" ] || fail "self-test: a use of std was not found"
+$work/a.rs:5: use std::io;
+$work/a.rs:6: use core::sync::atomic;" ] || fail "self-test: a use of std or core::sync was not found"
 
 grep -Eqx '#!\[no_std\]' "$core/src/lib.rs" || fail "$core/src/lib.rs is not #![no_std]"
 grep -Eqx '#!\[forbid\(unsafe_code\)\]' "$core/src/lib.rs" || fail "$core/src/lib.rs does not forbid unsafe code"
 found=$(names_std "$core/src")
-[ -z "$found" ] || fail "the core names std or alloc:
+[ -z "$found" ] || fail "the core names std, alloc or core::sync:
 $found"
 tree=$(cargo tree --locked --package framewright --edges normal,build --all-features --prefix none)
 [ "$(wc -l <<<"$tree")" -eq 1 ] || fail "the core has dependencies:
