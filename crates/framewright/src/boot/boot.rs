@@ -208,7 +208,7 @@ pub(crate) fn boot<'a, M: Machine>(
         zonelists: parts.zonelists,
         nodes: config.nodes(),
         node_states: NodeStates::default(),
-        min_free_frames: config.min_free_frames(),
+        min_free_frames: config.min_free_frames(config.managed()),
         scale: config.watermark_scale_factor,
         zone_counters: config.zone_counters,
         node_counters: config.node_counters,
@@ -300,7 +300,7 @@ fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
 /// Writes to each CPU its node, and the zones of its fast path, if any.
 fn place_cpus<M: Machine>(config: &Sizes<'_, M>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
-    for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
+    for (cpu, &node) in cpus.iter_mut().zip(config.cpus.iter().cycle()) {
         if !M::MAY_BE_FAST {
             cpu.node = node;
             continue;
@@ -323,7 +323,8 @@ fn has_fast_path<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> Result<bool,
 }
 
 fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
-    let cpus = config.cpus.len();
+    let cpus = config.records();
+    let total = config.managed();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
     let mut cluster = 0_u32;
@@ -334,7 +335,7 @@ fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &
         zone.reserve = config.reserve_of(idx);
         zone.stat.place(config.zone_counters.len(), config.mechanisms());
         zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
-        zone.stat.set_marks(config.marks_of(idx, size));
+        zone.stat.set_marks(config.marks_of(idx, size.managed, total));
         if size.present == 0 {
             continue;
         }

@@ -11,6 +11,11 @@
 //!
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
+//!
+//! Memory that is in use at boot is described in either of two ways. A region of its own ([`Region::reserved`]) is what
+//! firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of the
+//! descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
+//! descriptors, and reserve that place afterwards.
 
 use crate::frame::frame::Geometry;
 use crate::policy::mechanisms::Mechanisms;
@@ -75,8 +80,17 @@ const SECTIONS_AT_BOOT: u64 = 1 << 10;
 pub struct Config<'c> {
     /// The memory map: ascending, not overlapping.
     pub regions: &'c [Region],
+    /// Frames in use at boot: the kernel's image, the descriptors themselves. In any order; they may overlap.
+    ///
+    /// They are withheld, as frames of a region that is not usable are. Frames outside of all regions are ignored.
+    pub reserved: &'c [PfnRange],
     /// The node of each CPU.
     pub cpus: &'c [NodeId],
+    /// Contexts of each CPU that call the allocator and have CPU records of their own; at least 1.
+    ///
+    /// For example 2, where interrupts are kept apart ([`crate::Machine::keeps_interrupts_apart`]). Context `c` of CPU
+    /// `i` has the number `c * cpus.len() + i` ([`crate::Machine::pin`]). The sizes of lists follow from `cpus` alone.
+    pub contexts: usize,
     /// Distances between nodes, row by row (`nodes * nodes`); empty: all others are equally far.
     pub distances: &'c [u8],
     /// Page size and largest orders.
@@ -118,7 +132,9 @@ impl<'c> Config<'c> {
     pub const fn new(regions: &'c [Region], cpus: &'c [NodeId]) -> Config<'c> {
         Config {
             regions,
+            reserved: &[],
             cpus,
+            contexts: 1,
             distances: &[],
             geometry: Geometry { page_shift: 12, max_order: Order(10), pageblock_order: Order(9) },
             dma_end: Pfn(0x1000),
@@ -168,7 +184,9 @@ impl<'c> Config<'c> {
             while start < range.end {
                 let end = self.boundary_behind(start).min(range.end);
                 let zone = ZoneIdx::of(node, self.kind_at(start));
-                visit(Piece { range: PfnRange { start, end }, zone, usable, present });
+                let reserved = usable && self.reserved.iter().any(|range| range.contains(start));
+                let usable = usable && !reserved;
+                visit(Piece { range: PfnRange { start, end }, zone, usable, present, reserved });
                 start = end;
             }
         }
@@ -209,6 +227,10 @@ impl<'c> Config<'c> {
             consider(self.limit(range.start));
             consider(self.limit(range.end));
         }
+        for range in self.reserved {
+            consider(range.start);
+            consider(range.end);
+        }
         next
     }
 
@@ -229,6 +251,7 @@ impl<'c> Config<'c> {
             size.present = size.present.saturating_add(piece.range.frames());
             let counter = match piece {
                 Piece { usable: true, .. } => &mut size.managed,
+                Piece { reserved: true, .. } => &mut size.reserved,
                 Piece { present: false, .. } => &mut size.possible,
                 _ => return,
             };
@@ -237,26 +260,37 @@ impl<'c> Config<'c> {
         size
     }
 
-    pub(crate) fn managed(&self) -> u64 {
+    /// Returns the frames of all usable regions, reserved ones included.
+    pub(crate) fn usable(&self) -> u64 {
         self.regions.iter().filter(|region| region.usable).map(|region| region.range.frames()).sum()
+    }
+
+    /// Returns the frames that requests can get.
+    pub(crate) fn managed(&self) -> u64 {
+        let mut managed = 0_u64;
+        self.each_piece(&mut |piece| {
+            managed = managed.saturating_add(if piece.usable { piece.range.frames() } else { 0 });
+        });
+        managed
     }
 
     pub(crate) fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
         self.tuning.iter().find(|tuning| tuning.zone == zone)
     }
 
-    /// Returns the frames to keep free, to be shared out among the zones.
-    pub(crate) fn min_free_frames(&self) -> u64 {
+    /// Returns the frames to keep free of `managed`, to be shared out among the zones.
+    pub(crate) fn min_free_frames(&self, managed: u64) -> u64 {
         let shift = u32::from(self.geometry.page_shift);
         let kib_of = |frames: u64| if shift >= 10 { frames << (shift - 10) } else { frames >> (10 - shift) };
         let frames_of =
             |kib: u64| if shift >= 10 { kib >> (shift - 10) } else { kib.saturating_mul(1 << (10 - shift)) };
-        frames_of(self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(kib_of(self.managed()))))
+        frames_of(self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(kib_of(managed))))
     }
 
-    pub(crate) fn marks_of(&self, zone: ZoneIdx, size: ZoneSize) -> Marks {
+    /// Returns the marks of a zone that has `managed` of all `total` frames that requests can get.
+    pub(crate) fn marks_of(&self, zone: ZoneIdx, managed: u64, total: u64) -> Marks {
         let scale = self.watermark_scale_factor;
-        let computed = || Marks::compute(self.min_free_frames(), size.managed, self.managed(), scale);
+        let computed = || Marks::compute(self.min_free_frames(total), managed, total, scale);
         self.tuning_of(zone).and_then(|tuning| tuning.marks).unwrap_or_else(computed)
     }
 
@@ -291,6 +325,8 @@ pub(crate) struct Piece {
     pub(crate) zone: ZoneIdx,
     pub(crate) usable: bool,
     pub(crate) present: bool,
+    /// Whether the region is usable, and [`Config::reserved`] withholds this piece.
+    pub(crate) reserved: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -298,14 +334,20 @@ pub(crate) struct ZoneSize {
     pub(crate) span: PfnRange,
     pub(crate) present: u64,
     pub(crate) managed: u64,
+    /// Frames of usable regions that [`Config::reserved`] withholds.
+    pub(crate) reserved: u64,
     /// Frames that may be added.
     pub(crate) possible: u64,
 }
 
 impl ZoneSize {
-    /// Returns the size for which per-CPU lists are made: a zone without memory is expected to get all that may come.
-    pub(crate) fn expected(self) -> ZoneSize {
-        ZoneSize { managed: if self.managed == 0 { self.possible } else { self.managed }, ..self }
+    /// Returns the frames for which per-CPU lists are made.
+    ///
+    /// Reserved frames count, so that the layout does not depend on them. A zone without memory is expected to get all
+    /// that may come.
+    pub(crate) fn expected(self) -> u64 {
+        let usable = self.managed.saturating_add(self.reserved);
+        if usable == 0 { self.possible } else { usable }
     }
 }
 

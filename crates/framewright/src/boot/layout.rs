@@ -92,7 +92,7 @@ impl Layout {
         }
         let slots = (frames >> shift).min(Frame::LIMIT >> shift);
         let frames = slots << shift;
-        let (nodes, cpus) = (config.nodes(), config.cpus.len());
+        let (nodes, cpus) = (config.nodes(), config.records());
         let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
         let each = config.magazine_entries();
         let (mut magazines, mut ring_slots, mut clusters) = (0_u64, 0_u64, 0_usize);

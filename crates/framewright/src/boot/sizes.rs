@@ -84,7 +84,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
             return Err(BootError::BadGeometry);
         }
-        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
+        if self.records() == 0 || self.records() > usize::from(u16::MAX) {
             return Err(BootError::BadCpus);
         }
         for (of, given, most) in
@@ -106,6 +106,9 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             }
             behind = range.end;
         }
+        if let Some(i) = self.reserved.iter().position(|range| range.end < range.start) {
+            return Err(BootError::BadReserved(i));
+        }
         let nodes = if C::PARTS.nodes { NodeId::LIMIT } else { 1 };
         if let Some(node) = self.named_nodes().find(|node| node.index() >= nodes) {
             return Err(if C::PARTS.nodes { BootError::BadNode(node) } else { BootError::LeftOut(Feature::Nodes) });
@@ -114,7 +117,12 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if !self.distances.is_empty() && self.distances.len() != entries {
             return Err(BootError::BadDistances);
         }
-        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
+        if self.managed() == 0 { Err(BootError::NoMemory) } else { Ok(()) }
+    }
+
+    /// Returns the number of CPU records: one for each context of each CPU.
+    pub(crate) fn records(&self) -> usize {
+        self.cpus.len().saturating_mul(self.contexts)
     }
 
     pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c, C> {
@@ -122,15 +130,11 @@ impl<'c, C: Compiled> Sizes<'c, C> {
     }
 
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
-        let size = size.expected();
+        let frames = size.expected();
         let computed = || {
-            let low = self.marks_of(zone, size).low;
-            let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
-            if self.mechanisms().has_depot() {
-                depot_size::high_of(linux, size.managed, self.cpus_at(zone))
-            } else {
-                linux
-            }
+            let low = self.marks_of(zone, frames, self.usable()).low;
+            let linux = PcpSize::compute(frames, low, self.cpus_at(zone), self.geometry.page_shift);
+            if self.mechanisms().has_depot() { depot_size::high_of(linux, frames, self.cpus_at(zone)) } else { linux }
         };
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
@@ -157,14 +161,14 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             PcpSizing::Fixed => 0,
             PcpSizing::Tuned => {
                 let PcpSize { batch, high } = self.pcp_of(zone, size);
-                autotune::most(size.expected().managed, self.cpus_at(zone), batch).max(high)
+                autotune::most(size.expected(), self.cpus_at(zone), batch).max(high)
             }
         }
     }
 
     /// Returns the number of shards of each zone's depot.
     pub(crate) fn shards(&self) -> usize {
-        if self.mechanisms().has_depot() { depot_size::shards(self.cpus.len()) } else { 0 }
+        if self.mechanisms().has_depot() { depot_size::shards(self.records()) } else { 0 }
     }
 
     /// Returns whether CPUs keep part of the embedder's counts of nodes.
@@ -174,7 +178,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
 
     /// Returns the most frames that a magazine of a zone holds.
     fn magazine_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
-        depot_size::frames_of(self.pcp_of(zone, size), self.managed())
+        depot_size::frames_of(self.pcp_of(zone, size), self.usable())
     }
 
     /// Returns the number of magazines in each shard of a zone's depot, of `entries` entries each.
@@ -190,7 +194,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         }
         let frames = self.magazine_of(zone, size);
         let most = depot_size::most_magazines(size.present, entries, self.shards());
-        depot_size::magazines(stored, frames, self.shards(), self.cpus.len()).min(most)
+        depot_size::magazines(stored, frames, self.shards(), self.records()).min(most)
     }
 
     /// Returns the number of clusters of a zone.
@@ -201,7 +205,8 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         let batch = u64::from(self.pcp_of(zone, size).batch);
         // Refills of one page at a time need no clusters.
         let has_some = self.mechanisms().keeps_clusters() && size.present != 0 && batch > 1;
-        if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
+        let usable = size.managed.saturating_add(size.reserved);
+        if has_some { usable.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
     }
 
     /// Returns the entries of each magazine: as many as the largest of any zone uses.

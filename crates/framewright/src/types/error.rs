@@ -223,12 +223,16 @@ pub enum BootError {
     BadGeometry,
     /// The map has no usable memory.
     NoMemory,
-    /// The number of CPUs is 0 or above 65,535, or the machine runs on another one.
+    /// The number of CPU records is 0 or above 65,535, or the machine runs on another CPU.
+    ///
+    /// A record is one context of one CPU ([`crate::Config::contexts`]).
     BadCpus,
     /// The region with this position is invalid.
     ///
     /// It is empty, out of order, overlaps its predecessor, or ends above 2^52 frames.
     BadRegion(usize),
+    /// The reserved range with this position ends before it starts.
+    BadReserved(usize),
     /// A region or CPU names a node of 64 or above.
     BadNode(NodeId),
     /// The distance table does not have `nodes * nodes` entries.
@@ -280,6 +284,7 @@ impl fmt::Display for BootError {
             BootError::NoMemory => f.write_str("the memory map has no usable frame"),
             BootError::BadCpus => f.write_str("the number of CPUs must be 1 to 65535"),
             BootError::BadRegion(i) => write!(f, "region {i} of the memory map is empty, out of order or overlapping"),
+            BootError::BadReserved(i) => write!(f, "reserved range {i} ends before it starts"),
             BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
             BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
             BootError::TooManyCounters { of, given, most } => {
@@ -401,6 +406,7 @@ mod tests {
             BootError::BadCpus => BootError::BadCpus, "the number of CPUs must be 1 to 65535";
             BootError::BadRegion(_) => BootError::BadRegion(3),
                 "region 3 of the memory map is empty, out of order or overlapping";
+            BootError::BadReserved(_) => BootError::BadReserved(2), "reserved range 2 ends before it starts";
             BootError::BadNode(_) => BootError::BadNode(NodeId(64)), "node 64 is above the largest, 63";
             BootError::BadDistances => BootError::BadDistances, "the distance table must have nodes x nodes entries";
             BootError::TooManyFrames { .. } => BootError::TooManyFrames { frames: 1 << 32 },
