@@ -5,7 +5,8 @@
 //! natively, under a model checker, on a simulated machine that charges every access, and inside a kernel.
 //!
 //! Most methods have a default that does nothing and is removed by the compiler. A small kernel implements only the
-//! five word types, [`Machine::pin`], the interrupt guard and [`Machine::fence`].
+//! five word types, [`Machine::pin`], the interrupt guard, [`Machine::keeps_interrupts_apart`] and [`Machine::fence`].
+//! The crate `framewright-kernel` has all of that for kernels that use core's atomics.
 //!
 //! # Orderings
 //!
@@ -139,10 +140,12 @@ pub trait Machine {
     ///
     /// Where interrupts are kept apart ([`Machine::keeps_interrupts_apart`]), an interrupt counts as a CPU of its own.
     /// In an interrupt, `pin` returns a second CPU of the same node. Its number is the interrupted CPU's number plus
-    /// the number of CPUs; the configuration then has twice as many CPUs.
+    /// the number of CPUs ([`crate::Config::contexts`] is then 2). Soft interrupts may be a third context likewise.
     ///
     /// An interrupt that hits another interrupt, or code that holds interrupts off, has no further CPU. `pin` then
     /// returns [`CpuId::NONE`] without any wait, and every call that needs a CPU is refused.
+    ///
+    /// Context: any in which the allocator is called.
     fn pin(&self) -> Self::Pin<'_>;
 
     /// Like [`Machine::pin`], but never waits for another holder of a CPU.
@@ -178,13 +181,13 @@ pub trait Machine {
         false
     }
 
-    /// Returns whether interrupts use a CPU of their own, or never call the allocator.
+    /// Returns whether no interrupt uses the CPU that it interrupted.
     ///
-    /// Asked once, at boot: `pcp-protection=own-lists`, our default, relies on it. A machine that returns true and does
-    /// otherwise makes the allocator hand frames out twice.
-    fn keeps_interrupts_apart(&self) -> bool {
-        false
-    }
+    /// That is so where interrupts use a CPU of their own, where they never call the allocator, and where every pin
+    /// holds them off. Asked once, at boot: `pcp-protection=own-lists`, our default, relies on it. A machine that
+    /// returns true and does otherwise makes the allocator hand frames out twice. A machine that returns false boots
+    /// with another protection only.
+    fn keeps_interrupts_apart(&self) -> bool;
 
     /// Returns whether the caller runs in an interrupt or a signal handler.
     ///
@@ -199,7 +202,9 @@ pub trait Machine {
     /// Executes the cheap half of an asymmetric fence.
     ///
     /// It orders the compiler. It orders the processor only as far as the other side's [`Machine::heavy_fence`] does.
-    /// Any machine may use a full fence for both.
+    /// Any machine may use a full fence for both. That is the default, and adds a full fence to each allocation.
+    ///
+    /// Context: pinned.
     fn light_fence(&self) {
         self.fence();
     }
@@ -220,10 +225,12 @@ pub trait Machine {
 
     /// Executes the expensive half of an asymmetric fence.
     ///
-    /// On return, every other CPU has passed a full fence.
+    /// On return, every other CPU has passed a full fence since the call began. Contexts of one CPU count as one.
     ///
-    /// Context: no lock held. Drains and requests that may wait call it with interrupts on. Other callers keep the
-    /// interrupt state of the allocator's caller, and call it only if [`Machine::may_fence`].
+    /// Context: pinned, no lock held; several CPUs may be here at once. Drains and requests that may wait call it with
+    /// interrupts as their caller had them, that is, on. Other callers call it only if [`Machine::may_fence`]. A fence
+    /// by interrupts to the other CPUs must not turn interrupts off while it waits: two of them would wait for each
+    /// other. For the same reason, pins must then leave interrupts on.
     fn heavy_fence(&self) {
         self.fence();
     }
