@@ -46,6 +46,9 @@ pub enum FrameState {
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
+    /// Bytes of the value that the machine keeps for each CPU ([`PerCpu`]), with an `Option` around it.
+    pub const PER_CPU_SIZE: usize = size_of::<Option<FastPath<'a, M>>>();
+
     /// Sets up an allocator; all usable memory of `config` is free afterwards.
     ///
     /// `parts` must be as long as [`crate::Layout::of`] says, of zeroed words and default records.

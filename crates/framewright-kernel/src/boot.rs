@@ -1,0 +1,107 @@
+//! How much memory the descriptors need, and where it lies.
+//!
+//! The descriptors lie in memory that the allocator would manage otherwise. So their place is reserved
+//! (`Config::reserved`), and their size must not depend on that: sizes follow from the regions alone. A kernel therefore
+//! asks with the configuration that it has, adds the place, and boots.
+
+use framewright::units::{NodeId, PfnRange};
+use framewright::{Allocator, Config, Layout, Parts};
+
+use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::machine::KernelMachine;
+use crate::memory::{Carver, Room};
+
+/// Returns the configuration that a kernel boots with, whose own choices are constants.
+pub(crate) fn of_kernel<'c, K: Kernel>(config: &Config<'c>) -> Config<'c> {
+    let mechanisms = K::MECHANISMS.unwrap_or(config.mechanisms);
+    Config { contexts: K::CONTEXTS.sets(), mechanisms, ..*config }
+}
+
+/// Returns the bytes that the descriptors of a kernel need, in a block of any alignment.
+///
+/// About 23 bytes a frame of 1 GiB, and 17.2 from 64 GiB on. `Config::reserved` does not change it.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn bytes<K: Kernel>(config: &Config<'_>) -> Result<usize, Error> {
+    measured::<K>(&of_kernel::<K>(config)).map(|(_, bytes)| bytes)
+}
+
+/// Returns the layout of a kernel's configuration, and the bytes that it needs.
+pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize), Error> {
+    let layout = Layout::on::<KernelMachine<K>>(config)?;
+    let mut measuring = Carver::measuring();
+    let bytes = carve::<K>(&mut measuring, config, &layout).and_then(|_| measuring.bytes());
+    Ok((layout, bytes.ok_or(Error::TooLarge)?))
+}
+
+/// Returns the highest place for `bytes` bytes in memory that is usable, not reserved, and in `within`.
+///
+/// `within` is the memory that the kernel has mapped at that moment. None if there is no such place.
+///
+/// The place is as high as possible, as in Linux's memblock, so that memory for devices with short addresses stays
+/// free.
+pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
+    let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
+    let usable = config.regions.iter().rev().filter(|region| region.usable && region.present);
+    usable.map(|region| region.range.intersect(within)).find_map(|range| highest(range, frames, config.reserved))
+}
+
+/// Returns the highest `frames` frames of `range` that are not reserved.
+fn highest(mut range: PfnRange, frames: u64, reserved: &[PfnRange]) -> Option<PfnRange> {
+    loop {
+        let start = range.end.0.checked_sub(frames).filter(|&start| start >= range.start.0)?;
+        let found = PfnRange::new(start, range.end.0);
+        // Each pass ends the range at a lower frame.
+        match reserved.iter().find(|taken| !taken.intersect(found).is_empty()) {
+            Some(taken) => range.end = taken.start,
+            None => return Some(found),
+        }
+    }
+}
+
+/// What lies in the block.
+pub(crate) struct Carved<K: Kernel> {
+    pub(crate) parts: Parts<'static, KernelMachine<K>>,
+    /// The node of each CPU.
+    pub(crate) nodes: &'static [NodeId],
+    /// For the values of the CPUs.
+    pub(crate) room: Room,
+}
+
+/// Cuts a block into the parts of `layout`; none if it is too short.
+///
+/// Words that boot zeroes are left as they are (`Config::is_zeroed`).
+pub(crate) fn carve<K: Kernel>(block: &mut Carver, config: &Config<'_>, layout: &Layout) -> Option<Carved<K>> {
+    let is_zeroed = config.is_zeroed;
+    Some(Carved {
+        parts: Parts {
+            sections: block.zeros(layout.sections, is_zeroed)?,
+            bases: block.zeros(layout.bases, is_zeroed)?,
+            runs: block.records(layout.runs, |_| Default::default())?,
+            states: block.as_they_are(layout.frames)?,
+            links: block.as_they_are(layout.frames)?,
+            heads: block.as_they_are(layout.frames)?,
+            pageblocks: block.as_they_are(layout.pageblocks)?,
+            zones: block.records(layout.zones, |_| Default::default())?,
+            zonelists: block.records(layout.zonelists, |_| framewright::ZoneIdx::NONE)?,
+            cpus: block.records(layout.cpus, |_| Default::default())?,
+            pcps: block.records(layout.pcps, |_| Default::default())?,
+            slots: block.zeros(layout.slots, is_zeroed)?,
+            shards: block.records(layout.shards, |_| Default::default())?,
+            magazines: block.zeros(layout.magazines, is_zeroed)?,
+            range_locks: block.zeros(layout.range_locks, is_zeroed)?,
+            cluster_of: block.zeros(layout.cluster_of, is_zeroed)?,
+            clusters: block.records(layout.clusters, |_| Default::default())?,
+            owners: block.zeros(layout.owners, is_zeroed)?,
+            owned: block.zeros(layout.owned, is_zeroed)?,
+            hints: block.zeros(layout.hints, is_zeroed)?,
+            diffs: block.records(layout.diffs, |_| Default::default())?,
+            node_stats: block.records(layout.node_stats, |_| Default::default())?,
+            node_diffs: block.records(layout.node_diffs, |_| Default::default())?,
+        },
+        nodes: block.records(config.cpus.len(), |cpu| config.cpus.get(cpu).copied().unwrap_or(NodeId(0)))?,
+        room: block.room(Allocator::<KernelMachine<K>>::PER_CPU_SIZE, layout.cpus)?,
+    })
+}

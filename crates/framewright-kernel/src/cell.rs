@@ -1,0 +1,65 @@
+//! The static cell that a kernel's allocator lies in, from its first instruction on.
+
+use framewright::{Allocator, Config};
+
+use crate::boot::{Carved, carve, measured, of_kernel};
+use crate::error::Error;
+use crate::kernel::{Contexts, Fences, Kernel};
+use crate::machine::KernelMachine;
+use crate::memory::{Carver, Once};
+
+/// The allocator of a kernel.
+pub type Pages<K> = Allocator<'static, KernelMachine<K>>;
+
+/// A static cell for a kernel's allocator, which is booted once.
+///
+/// `static PAGES: Framewright<Mine> = Framewright::new();`
+pub struct Framewright<K: Kernel>(Once<Pages<K>>);
+
+impl<K: Kernel> Framewright<K> {
+    /// Returns a cell without an allocator.
+    #[expect(clippy::new_without_default, reason = "a static needs a constant, which a trait cannot give")]
+    pub const fn new() -> Self {
+        const {
+            assert!(
+                !(matches!(K::CONTEXTS, Contexts::InterruptsOff) && matches!(K::FENCES, Fences::Interrupts)),
+                "pins that hold interrupts off cannot wait for the fence of another CPU: take Fences::Full"
+            );
+        }
+        Framewright(Once::new())
+    }
+
+    /// Boots the allocator with its descriptors in `block`; returns it.
+    ///
+    /// All usable memory of the configuration is free afterwards, except what it reserves. `block` is
+    /// [`bytes`](crate::bytes) long, of any alignment and with any contents. Its frames are reserved in the
+    /// configuration, or outside of it. `Config::contexts` and `Config::is_zeroed` are the kernel's
+    /// ([`Kernel::CONTEXTS`], [`Kernel::starts_zeroed`]), and [`Kernel::MECHANISMS`] if it has some.
+    ///
+    /// Context: one CPU, on which [`Kernel::pin`] and [`Kernel::cpu`] work. Others may follow.
+    ///
+    /// # Errors
+    /// The configuration is wrong, the block is too short, or the cell was booted before. Nothing has happened then,
+    /// except to the contents of `block`.
+    pub fn boot(&self, kernel: &'static K, config: &Config<'_>, block: &'static mut [u8]) -> Result<&Pages<K>, Error> {
+        let config = Config { is_zeroed: kernel.starts_zeroed(), ..of_kernel::<K>(config) };
+        let given = block.len();
+        let mut carver = Carver::new(block);
+        let make = || {
+            let (layout, needed) = measured::<K>(&config)?;
+            if given < needed {
+                return Err(Error::TooShort { needed, given });
+            }
+            let carved = carve(&mut carver, &config, &layout);
+            let Carved { parts, nodes, room } = carved.ok_or(Error::TooShort { needed, given })?;
+            Ok(Allocator::boot(KernelMachine { kernel, nodes, room }, &config, parts)?)
+        };
+        self.0.make(make).unwrap_or(Err(Error::Twice))
+    }
+
+    /// Returns the allocator, once it is booted.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&Pages<K>> {
+        self.0.get()
+    }
+}

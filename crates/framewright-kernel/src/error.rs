@@ -1,0 +1,45 @@
+//! What boot refuses.
+
+use core::fmt;
+
+use framewright::BootError;
+
+/// Reason why [`Framewright::boot`](crate::Framewright::boot) did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration is wrong.
+    Boot(BootError),
+    /// The block for the descriptors is shorter than [`bytes`](crate::bytes) says.
+    TooShort {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+    },
+    /// The descriptors need more than the address space.
+    TooLarge,
+    /// The cell was booted before, or is being booted.
+    Twice,
+}
+
+impl From<BootError> for Error {
+    fn from(error: BootError) -> Error {
+        Error::Boot(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Boot(error) => fmt::Display::fmt(error, f),
+            Error::TooShort { needed, given } => {
+                write!(f, "the descriptors need a block of {needed} bytes; it has {given}")
+            }
+            Error::TooLarge => f.write_str("the descriptors need more than the address space"),
+            Error::Twice => f.write_str("the allocator was booted before"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

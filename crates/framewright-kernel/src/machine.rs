@@ -1,0 +1,235 @@
+//! From a kernel's functions to the core's seam.
+//!
+//! Each method of the machine is a call of one function of the kernel. The constants of [`Kernel`] choose between them
+//! when the kernel is compiled, so that nothing is left of the choice.
+
+use core::sync::atomic::{Ordering, compiler_fence, fence};
+
+use framewright::event::Event;
+use framewright::machine::{Busy, Machine, Need, Operation, PerCpu, Pinned, Reclaimed, Waiter};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
+use framewright::{Features, Mechanisms};
+
+use crate::kernel::{Context, Contexts, Fences, Kernel};
+use crate::memory::{PerCpuValues, Room};
+use crate::words::{U8, U16, U32, U64, Usize};
+
+/// The machine of a kernel.
+pub struct KernelMachine<K: Kernel> {
+    pub(crate) kernel: &'static K,
+    /// The node of each CPU.
+    pub(crate) nodes: &'static [NodeId],
+    pub(crate) room: Room,
+}
+
+impl<K: Kernel> KernelMachine<K> {
+    /// Returns the kernel.
+    pub const fn kernel(&self) -> &'static K {
+        self.kernel
+    }
+}
+
+/// Pins, and returns what [`unpin`] needs.
+#[inline(always)]
+fn pin<K: Kernel>(kernel: &K) -> usize {
+    if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
+        return kernel.irq_save();
+    }
+    kernel.pin();
+    0
+}
+
+#[inline(always)]
+fn unpin<K: Kernel>(kernel: &K, saved: usize) {
+    if matches!(K::CONTEXTS, Contexts::InterruptsOff) { kernel.irq_restore(saved) } else { kernel.unpin() }
+}
+
+/// Guard: the caller stays on its CPU.
+pub struct PinGuard<'m, K: Kernel> {
+    machine: &'m KernelMachine<K>,
+    record: Option<usize>,
+    saved: usize,
+}
+
+impl<K: Kernel> Pinned for PinGuard<'_, K> {
+    #[inline]
+    fn cpu(&self) -> CpuId {
+        self.record.map_or(CpuId::NONE, |record| CpuId(record as u16))
+    }
+
+    fn node(&self) -> NodeId {
+        self.machine.near()
+    }
+}
+
+impl<K: Kernel> Drop for PinGuard<'_, K> {
+    #[inline]
+    fn drop(&mut self) {
+        unpin(self.machine.kernel, self.saved);
+    }
+}
+
+/// Guard: interrupts of this CPU are off.
+pub struct IrqGuard<K: Kernel> {
+    kernel: &'static K,
+    saved: usize,
+}
+
+impl<K: Kernel> Drop for IrqGuard<K> {
+    #[inline]
+    fn drop(&mut self) {
+        self.kernel.irq_restore(self.saved);
+    }
+}
+
+impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
+    fn new(machine: &KernelMachine<K>, records: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
+        let make = core::cell::RefCell::new(make);
+        let value = |record| make.try_borrow_mut().ok().and_then(|mut make| make(CpuId(record as u16)));
+        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes.len(), records, value)
+    }
+
+    #[inline(always)]
+    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
+        let saved = pin(self.kernel);
+        let value = self.kernel.record(self.cpus).and_then(|record| self.get(record));
+        // Each way out has an end of the pin of its own: the result is not kept across it.
+        match value.and_then(|value| operation.run(value)) {
+            Some(result) => {
+                unpin(self.kernel, saved);
+                Some(result)
+            }
+            None => {
+                unpin(self.kernel, saved);
+                None
+            }
+        }
+    }
+}
+
+impl<K: Kernel> Machine for KernelMachine<K> {
+    type U8 = U8;
+    type U16 = U16;
+    type U32 = U32;
+    type U64 = U64;
+    type Usize = Usize;
+    type Pin<'a>
+        = PinGuard<'a, K>
+    where
+        Self: 'a;
+    type Irq<'a>
+        = IrqGuard<K>
+    where
+        Self: 'a;
+    type PerCpu<T> = PerCpuValues<T, K>;
+
+    const MECHANISMS: Option<Mechanisms> = K::MECHANISMS;
+    const FEATURES: Features = K::FEATURES;
+
+    #[inline]
+    fn pin(&self) -> PinGuard<'_, K> {
+        let saved = pin(self.kernel);
+        PinGuard { machine: self, record: self.kernel.record(self.nodes.len()), saved }
+    }
+
+    fn near(&self) -> NodeId {
+        self.nodes.get(self.kernel.cpu()).copied().unwrap_or(NodeId(0))
+    }
+
+    #[inline]
+    fn irq_save(&self) -> IrqGuard<K> {
+        IrqGuard { kernel: self.kernel, saved: self.kernel.irq_save() }
+    }
+
+    /// They have lists of their own, are held off, or are refused ([`Contexts`]).
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn in_interrupt(&self) -> bool {
+        self.kernel.context() != Context::Task
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        match K::FENCES {
+            Fences::Full => fence(Ordering::SeqCst),
+            Fences::OneCpu | Fences::Interrupts => compiler_fence(Ordering::SeqCst),
+        }
+    }
+
+    fn heavy_fence(&self) {
+        fence(Ordering::SeqCst);
+        if matches!(K::FENCES, Fences::Interrupts) {
+            self.kernel.fence_others();
+        }
+    }
+
+    fn may_fence(&self) -> bool {
+        !matches!(K::FENCES, Fences::Interrupts) || self.kernel.interrupts_on()
+    }
+
+    fn relax(&self) {
+        self.kernel.relax();
+    }
+
+    fn now(&self) -> u64 {
+        self.kernel.now()
+    }
+
+    fn sleep_until(&self, waiter: Waiter, deadline: u64) {
+        self.kernel.sleep_until(waiter, deadline);
+    }
+
+    fn wake(&self, waiter: Waiter) {
+        self.kernel.wake(waiter);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: &U64) {
+        self.kernel.prefetch(core::ptr::from_ref(word).cast());
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        self.kernel.zero(pfn, order);
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.kernel.poison(pfn, order);
+    }
+
+    fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        self.kernel.is_poisoned(pfn, order)
+    }
+
+    fn starts_zeroed(&self) -> bool {
+        self.kernel.starts_zeroed()
+    }
+
+    #[inline]
+    fn traces(&self) -> bool {
+        self.kernel.traces()
+    }
+
+    fn event(&self, event: &Event) {
+        self.kernel.event(event);
+    }
+
+    fn reclaim(&self, need: &Need) -> Reclaimed {
+        self.kernel.reclaim(need)
+    }
+
+    fn migrates(&self) -> bool {
+        self.kernel.migrates()
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        self.kernel.migrate(from, to, order)
+    }
+}

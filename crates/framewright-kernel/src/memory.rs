@@ -1,0 +1,238 @@
+//! All unsafe code of the crate: three uses of memory that the compiler cannot follow.
+//!
+//! | type | what it makes | why that is sound |
+//! |---|---|---|
+//! | [`Carver`] | descriptors, side by side in a block of bytes | the block was handed over for good, and no two parts overlap |
+//! | [`PerCpuValues`] | a value for each CPU, which need not be safe to share | its CPU alone uses it, pinned, by the contract of [`Kernel`] |
+//! | [`Once`] | a value that is written once and read afterwards | a flag says which of the two; the write happens before |
+//!
+//! Most descriptors are words. Every value of their bytes is valid, so they are used as they lie in the block. All
+//! others are written when they are carved.
+#![allow(unsafe_code, reason = "each block says why it is sound")]
+
+use core::cell::UnsafeCell;
+use core::mem::{MaybeUninit, replace};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use framewright::{Link, Magazine};
+
+use crate::kernel::Kernel;
+use crate::machine::KernelMachine;
+use crate::words::{U8, U32, U64};
+
+/// Alignment of each part: two cache lines, the most that a descriptor asks for.
+const ALIGN: usize = 128;
+
+/// Types whose bytes may have any values.
+///
+/// # Safety
+/// The type is made of integers alone, without padding.
+pub(crate) unsafe trait Plain {}
+
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+// SAFETY: an atomic integer in a transparent wrapper.
+unsafe impl Plain for U8 {}
+// SAFETY: as above.
+unsafe impl Plain for U32 {}
+// SAFETY: as above.
+unsafe impl Plain for U64 {}
+// SAFETY: two words of 32 bits.
+unsafe impl<K: Kernel> Plain for Link<KernelMachine<K>> {}
+// SAFETY: three words of 32 bits.
+unsafe impl<K: Kernel> Plain for Magazine<KernelMachine<K>> {}
+
+/// Cuts a block of bytes into parts, or measures how long a block they need.
+pub(crate) struct Carver {
+    /// The block from its first aligned byte; none if this only measures.
+    block: Option<NonNull<u8>>,
+    len: usize,
+    /// Bytes that are cut already; a multiple of [`ALIGN`].
+    used: usize,
+}
+
+impl Carver {
+    /// Carver of `block`.
+    pub(crate) fn new(block: &'static mut [u8]) -> Carver {
+        let skipped = block.as_ptr().align_offset(ALIGN);
+        let aligned = block.get_mut(skipped..).unwrap_or_default();
+        Carver { len: aligned.len(), block: Some(NonNull::from(aligned).cast()), used: 0 }
+    }
+
+    /// Carver that returns empty parts, and counts bytes.
+    pub(crate) const fn measuring() -> Carver {
+        Carver { block: None, len: 0, used: 0 }
+    }
+
+    /// Returns the length of a block, of whatever alignment, that has room for all parts so far.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        self.used.checked_add(ALIGN - 1)
+    }
+
+    /// Cuts off `count` elements without a meaning; none if the block is too short.
+    fn cut<T>(&mut self, count: usize) -> Option<&'static mut [MaybeUninit<T>]> {
+        const { assert!(align_of::<T>() <= ALIGN) };
+        let bytes = count.checked_mul(size_of::<T>())?.checked_next_multiple_of(ALIGN)?;
+        let end = self.used.checked_add(bytes)?;
+        let start = replace(&mut self.used, end);
+        let Some(block) = self.block else { return Some(&mut []) };
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: `start + bytes` is within the block, whose bytes are this carver's for good; `used` only grows, so no
+        // other part has them. The block and `start` are aligned to `ALIGN`. Elements may be uninitialised.
+        Some(unsafe { core::slice::from_raw_parts_mut(block.add(start).cast().as_ptr(), count) })
+    }
+
+    /// Cuts off `count` words or records of words, with the values that their bytes have.
+    pub(crate) fn as_they_are<T: Plain>(&mut self, count: usize) -> Option<&'static mut [T]> {
+        let part = self.cut::<T>(count)?;
+        // SAFETY: the bytes came in as initialised bytes, and any are a valid `T`.
+        Some(unsafe { initialised(part) })
+    }
+
+    /// Cuts off `count` words or records of words that are 0. With `is_zeroed`, they are known to be.
+    pub(crate) fn zeros<T: Plain>(&mut self, count: usize, is_zeroed: bool) -> Option<&'static mut [T]> {
+        let part = self.cut::<T>(count)?;
+        if !is_zeroed {
+            // SAFETY: the whole part, and no more.
+            unsafe { part.as_mut_ptr().write_bytes(0, part.len()) };
+        }
+        // SAFETY: as in `as_they_are`.
+        Some(unsafe { initialised(part) })
+    }
+
+    /// Cuts off `count` records, each of which `make` makes from its position.
+    pub(crate) fn records<T>(&mut self, count: usize, make: impl Fn(usize) -> T) -> Option<&'static mut [T]> {
+        let part = self.cut::<T>(count)?;
+        part.iter_mut().enumerate().for_each(|(i, place)| {
+            place.write(make(i));
+        });
+        // SAFETY: each element was just written.
+        Some(unsafe { initialised(part) })
+    }
+
+    /// Cuts off the room for a value of `bytes` bytes for each of `count` CPUs.
+    pub(crate) fn room(&mut self, bytes: usize, count: usize) -> Option<Room> {
+        let line = bytes.checked_next_multiple_of(ALIGN)?;
+        let part = self.cut::<u8>(line.checked_mul(count)?)?;
+        Some(Room { bytes: part.len(), start: AtomicPtr::new(part.as_mut_ptr().cast()) })
+    }
+}
+
+/// Returns a part whose elements are initialised.
+///
+/// # Safety
+/// They are.
+unsafe fn initialised<T>(part: &'static mut [MaybeUninit<T>]) -> &'static mut [T] {
+    // SAFETY: `MaybeUninit` changes no layout; the caller does the rest.
+    unsafe { &mut *(core::ptr::from_mut(part) as *mut [T]) }
+}
+
+/// Room for the values of all CPUs, until they are made.
+pub(crate) struct Room {
+    /// Null once it is used.
+    start: AtomicPtr<u8>,
+    bytes: usize,
+}
+
+/// One value for each CPU and set of lists, in the block of the descriptors.
+pub struct PerCpuValues<T, K: Kernel> {
+    pub(crate) kernel: &'static K,
+    /// CPUs of the configuration.
+    pub(crate) cpus: usize,
+    values: NonNull<Value<T>>,
+    count: usize,
+}
+
+/// A value alone in its pair of cache lines: its CPU writes to it in each call.
+#[repr(align(128))]
+struct Value<T>(Option<T>);
+
+impl<T, K: Kernel> PerCpuValues<T, K> {
+    /// Makes `count` values in `room`, or as many as it has room for.
+    pub(crate) fn in_room(
+        room: &Room,
+        kernel: &'static K,
+        cpus: usize,
+        count: usize,
+        make: impl Fn(usize) -> Option<T>,
+    ) -> Self {
+        const { assert!(align_of::<Value<T>>() == ALIGN) };
+        let start = NonNull::new(room.start.swap(null_mut(), Ordering::Relaxed)).map(NonNull::cast::<Value<T>>);
+        let fitting = room.bytes.checked_div(size_of::<Value<T>>()).unwrap_or(0);
+        let count = if start.is_some() { count.min(fitting) } else { 0 };
+        let values = start.unwrap_or(NonNull::dangling());
+        for i in 0..count {
+            // SAFETY: within the room, which is aligned as the value is, and which this call alone took.
+            unsafe { values.add(i).write(Value(make(i))) };
+        }
+        PerCpuValues { kernel, cpus, values, count }
+    }
+
+    /// Returns the value of a CPU and set of lists, by its number.
+    #[inline(always)]
+    pub(crate) fn get(&self, record: usize) -> Option<&T> {
+        if record >= self.count {
+            return None;
+        }
+        // SAFETY: written by `in_room`, for good.
+        unsafe { self.values.add(record).as_ref() }.0.as_ref()
+    }
+}
+
+// SAFETY: a value is used by the code that is pinned to its CPU, in the context that its set of lists belongs to. By the
+// contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way (`PerCpu::with`).
+unsafe impl<T, K: Kernel> Sync for PerCpuValues<T, K> {}
+// SAFETY: as above; the values stay where they are.
+unsafe impl<T, K: Kernel> Send for PerCpuValues<T, K> {}
+
+/// A value that is made once.
+pub(crate) struct Once<T> {
+    /// [`EMPTY`], [`CLAIMED`] or [`FULL`].
+    state: AtomicU8,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+const EMPTY: u8 = 0;
+/// Some caller makes the value.
+const CLAIMED: u8 = 1;
+const FULL: u8 = 2;
+
+// SAFETY: the value is written by the one caller that claimed it, and afterwards only shared.
+unsafe impl<T: Sync> Sync for Once<T> {}
+
+impl<T> Once<T> {
+    pub(crate) const fn new() -> Once<T> {
+        Once { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// Makes the value; `None` if there is one, or another caller makes it. After an error the next caller may try.
+    pub(crate) fn make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Option<Result<&T, E>> {
+        // ORDER: Acquire. Sees what an attempt that failed left; partner: the Release below.
+        self.state.compare_exchange(EMPTY, CLAIMED, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let value = match make() {
+            Ok(value) => value,
+            Err(error) => {
+                self.state.store(EMPTY, Ordering::Release);
+                return Some(Err(error));
+            }
+        };
+        // SAFETY: one caller at most gets here, and nobody reads before the state is `FULL`.
+        unsafe { (*self.value.get()).write(value) };
+        // ORDER: Release. Publishes the value; partner: the Acquire in `get`.
+        self.state.store(FULL, Ordering::Release);
+        self.get().map(Ok)
+    }
+
+    /// Returns the value, once there is one.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&T> {
+        if self.state.load(Ordering::Acquire) != FULL {
+            return None;
+        }
+        // SAFETY: written before the state became `FULL`, and never again.
+        Some(unsafe { (*self.value.get()).assume_init_ref() })
+    }
+}
