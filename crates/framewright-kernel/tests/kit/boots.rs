@@ -1,0 +1,143 @@
+//! Boot: the least kernel, blocks of any alignment and contents, and what is refused.
+
+use framewright::mechanisms::PRESETS;
+use framewright::request::GFP_KERNEL;
+use framewright::{BootError, Config, Features, Mechanisms, NodeId, Order, PfnRange, Region, Request};
+use framewright_kernel::{Contexts, Error, Framewright, Kernel, Pages, bytes, place};
+
+use crate::board::{Board, Least, MEMORY, Single, block, boot, small};
+
+const PAGE: Request = Request::page(GFP_KERNEL);
+
+/// Allocates all memory in blocks, then in pages, frees it in turn, and checks everything.
+fn use_up<K: Kernel>(pages: &Pages<K>) -> usize {
+    let mut held = Vec::new();
+    for order in [Order(10), Order(3), Order(0)] {
+        while let Ok(pfn) = pages.alloc(&Request { order, ..PAGE }) {
+            held.push((pfn, order));
+        }
+    }
+    let frames = held.iter().map(|(_, order)| order.frames() as usize).sum();
+    for (pfn, order) in held {
+        pages.free(pfn, order).unwrap();
+    }
+    pages.drain_all();
+    pages.validate().unwrap();
+    frames
+}
+
+#[test]
+fn the_least_kernel_boots() {
+    assert!(use_up(small(&Least, 1)) > 0x3000);
+    assert!(use_up(small(&Single, 1)) > 0x3000);
+}
+
+/// Memory was in use before: nothing relies on its contents, whatever the mechanisms.
+#[test]
+fn every_preset_boots_in_dirty_memory() {
+    for &(name, mechanisms) in PRESETS {
+        let cpus = [NodeId(0); 2];
+        let config = Config { mechanisms, ..Config::new(&MEMORY, &cpus) };
+        let pages = boot(&Board::<2>, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(pages.cpus(), 4, "{name}");
+        assert!(use_up(pages) > 0x3000, "{name}");
+    }
+}
+
+#[test]
+fn a_block_may_lie_anywhere() {
+    let cpus = [NodeId(0)];
+    let config = Config::new(&MEMORY, &cpus);
+    let bytes = bytes::<Least>(&config).unwrap();
+    for skew in [0, 1, 7, 64, 127, 128, 129, 255] {
+        let cell: &'static Framewright<Least> = Box::leak(Box::new(Framewright::new()));
+        assert!(cell.get().is_none());
+        let pages = cell.boot(&Least, &config, block(bytes, skew)).unwrap();
+        pages.validate().unwrap();
+        assert!(std::ptr::eq(pages, cell.get().unwrap()));
+    }
+}
+
+#[test]
+fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
+    static CELL: Framewright<Least> = Framewright::new();
+    let cpus = [NodeId(0)];
+    let config = Config::new(&MEMORY, &cpus);
+    let needed = bytes::<Least>(&config).unwrap();
+    for given in [0, 1, 127, needed / 2, needed - 1] {
+        let refused = CELL.boot(&Least, &config, block(given, 3)).err();
+        assert_eq!(refused, Some(Error::TooShort { needed, given }));
+        assert!(CELL.get().is_none());
+    }
+    let none = Config::new(&[], &cpus);
+    assert_eq!(CELL.boot(&Least, &none, block(needed, 0)).err(), Some(Error::Boot(BootError::NoMemory)));
+    assert_eq!(bytes::<Least>(&none), Err(Error::Boot(BootError::NoMemory)));
+    CELL.boot(&Least, &config, block(needed, 0)).unwrap().validate().unwrap();
+    assert_eq!(CELL.boot(&Least, &config, block(needed, 0)).err(), Some(Error::Twice));
+    let told = [Error::TooShort { needed: 9, given: 8 }, Error::TooLarge, Error::Twice, BootError::NoMemory.into()];
+    assert_eq!(
+        told.map(|error| error.to_string()),
+        [
+            "the descriptors need a block of 9 bytes; it has 8",
+            "the descriptors need more than the address space",
+            "the allocator was booted before",
+            "the memory map has no usable frame"
+        ]
+    );
+}
+
+/// Its constants choose, not the configuration's defaults.
+struct Small;
+
+// SAFETY: one thread uses it.
+unsafe impl Kernel for Small {
+    const CONTEXTS: Contexts = Contexts::Tasks;
+    const MECHANISMS: Option<Mechanisms> = Some(Mechanisms::MINIMAL);
+    const FEATURES: Features = Features::NONE;
+    fn pin(&self) {}
+    fn unpin(&self) {}
+    fn irq_save(&self) -> usize {
+        0
+    }
+    fn irq_restore(&self, _: usize) {}
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn starts_zeroed(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_kernel_that_compiles_few_mechanisms_boots_with_them() {
+    let pages = small(&Small, 1);
+    assert_eq!(pages.mechanisms(), Mechanisms::MINIMAL);
+    assert!(use_up(pages) > 0x3000);
+}
+
+/// The highest place: below what is reserved, in a usable region, in what is mapped.
+#[test]
+fn the_block_gets_the_highest_place() {
+    let cpus = [NodeId(0)];
+    let map =
+        [Region::usable(0x100, 0x1000, 0), Region::reserved(0x1000, 0x1100, 0), Region::usable(0x2000, 0x3000, 0)];
+    let all = PfnRange::new(0, u64::MAX);
+    let taken = [PfnRange::new(0x2ff0, 0x2ff8), PfnRange::new(0x2fe0, 0x2ff4), PfnRange::new(0x2f00, 0x2f10)];
+    for (reserved, within, pages, expected) in [
+        (&[][..], all, 16, Some(0x2ff0)),
+        (&[], PfnRange::new(0, 0x2800), 16, Some(0x27f0)),
+        (&[], PfnRange::new(0, 0x2008), 16, Some(0xff0)),
+        (&taken, all, 8, Some(0x2ff8)),
+        (&taken, all, 9, Some(0x2fd7)),
+        (&taken, all, 0xd1, Some(0x2e2f)),
+        (&taken, all, 0xf00, Some(0x2000)),
+        (&taken, all, 0xf01, None),
+        (&[all], all, 1, None),
+    ] {
+        let config = Config { reserved, ..Config::new(&map, &cpus) };
+        let found = place(&config, pages << 12, within);
+        let expected = expected.map(|start| PfnRange::new(start, start + pages as u64));
+        assert_eq!(found, expected, "{pages} pages in {within:?} without {reserved:?}");
+        assert_eq!(place(&config, (pages << 12) - 4095, within), expected, "a part of a page is a page");
+    }
+}

@@ -1,0 +1,111 @@
+//! Contexts: which records they use, what is refused, and that every guard ends.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use framewright::request::{GFP_ATOMIC, GFP_KERNEL, GFP_USER};
+use framewright::{AllocError, Order, Pfn, Request, Why};
+use framewright_kernel::{Context, Kernel};
+
+use crate::board::{ALL, Board, here, run_on, small};
+
+const PAGE: Request = Request::page(GFP_ATOMIC);
+const EVERY: [Context; 4] = [Context::Task, Context::Softirq, Context::Interrupt, Context::Other];
+
+/// Whether a plain call of each context is served, and with how many sets of lists.
+fn table<const CONTEXTS: usize>() -> (usize, [bool; 4]) {
+    let pages = small(&Board::<CONTEXTS>, 3);
+    let served = EVERY.map(|context| {
+        run_on(1, context);
+        let before = here().calls;
+        let block = pages.alloc(&PAGE);
+        // A call in any context is served.
+        let other = pages.alloc_nolock(&PAGE).unwrap();
+        pages.free_nolock(other, Order(0)).unwrap();
+        match block {
+            Ok(pfn) => pages.free(pfn, Order(0)).unwrap(),
+            Err(error) => assert_eq!(error, AllocError::NoMemory { why: Why::NoCpu }, "{context:?}"),
+        }
+        assert_eq!((here().pins, here().irqs_off), (0, 0));
+        let [pins, irqs] = [0, 1].map(|i| here().calls[i] - before[i]);
+        assert!(if CONTEXTS == 1 { pins == 0 && irqs != 0 } else { pins != 0 }, "{pins} pins, {irqs} of interrupts");
+        block.is_ok()
+    });
+    run_on(0, Context::Task);
+    pages.validate().unwrap();
+    (pages.cpus(), served)
+}
+
+#[test]
+fn contexts_without_lists_are_refused() {
+    assert_eq!(table::<0>(), (3, [true, false, false, false]));
+    assert_eq!(table::<1>(), (3, [true, true, true, false]));
+    assert_eq!(table::<2>(), (6, [true, false, true, false]));
+    assert_eq!(table::<3>(), (9, [true, true, true, false]));
+}
+
+/// Each pair of CPU and context has a record of its own; a CPU that the configuration does not have has none.
+#[test]
+fn records_are_numbered_by_set_and_cpu() {
+    let numbers = |cpu, context| {
+        run_on(cpu, context);
+        (Board::<2>.record(4), Board::<3>.record(4))
+    };
+    assert_eq!(numbers(1, Context::Task), (Some(1), Some(1)));
+    assert_eq!(numbers(1, Context::Interrupt), (Some(5), Some(9)));
+    assert_eq!(numbers(1, Context::Softirq), (None, Some(5)));
+    assert_eq!(numbers(4, Context::Interrupt), (None, None));
+    assert_eq!(numbers(0, Context::Other), (None, None));
+    for contexts in ALL {
+        let sets: HashSet<usize> = EVERY.into_iter().filter_map(|context| contexts.set_of(context)).collect();
+        assert_eq!(sets, (0..contexts.sets()).collect(), "{contexts:?}");
+    }
+}
+
+/// Threads are CPUs. Each changes its context from call to call, as an interrupt that hit between two calls.
+fn crowd<const CONTEXTS: usize>() {
+    let (pages, passed) = (small(&Board::<CONTEXTS>, 4), Mutex::new(Vec::<Pfn>::new()));
+    let held = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for cpu in 0..4 {
+            let (passed, held) = (&passed, &held);
+            scope.spawn(move || {
+                for turn in 0..4_000_usize {
+                    let contexts = EVERY.into_iter().filter(|&context| ALL[CONTEXTS].set_of(context).is_some());
+                    let contexts: Vec<Context> = contexts.collect();
+                    run_on(cpu, contexts[turn % contexts.len()]);
+                    let gfp = if here().context == Context::Task { GFP_USER } else { GFP_ATOMIC };
+                    if let Ok(pfn) = pages.alloc(&Request::page(gfp)) {
+                        held.fetch_add(1, Ordering::Relaxed);
+                        passed.lock().unwrap().push(pfn);
+                    }
+                    let taken = if turn % 3 == 0 { None } else { passed.lock().unwrap().pop() };
+                    if let Some(pfn) = taken {
+                        pages.free(pfn, Order(0)).unwrap();
+                        held.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    if turn % 256 == 0 && here().context == Context::Task {
+                        pages.drain_all();
+                    }
+                }
+                assert_eq!((here().pins, here().irqs_off), (0, 0));
+            });
+        }
+    });
+    let passed = passed.into_inner().unwrap();
+    assert_eq!(passed.iter().collect::<HashSet<_>>().len(), held.into_inner(), "a page was handed out twice");
+    for pfn in passed {
+        pages.free(pfn, Order(0)).unwrap();
+    }
+    pages.validate().unwrap();
+    assert!(pages.alloc(&Request::new(GFP_KERNEL, 9)).is_ok());
+}
+
+#[test]
+fn threads_as_cpus_lose_nothing() {
+    crowd::<0>();
+    crowd::<1>();
+    crowd::<2>();
+    crowd::<3>();
+}
