@@ -88,8 +88,8 @@ echo 'a.called();' >"$work/calls.rs"
 $work/src/a.rs: below" ] || fail "self-test: coverage is not seen"
 
 echo "linked with ${linker[0]##*/}, symbols read with ${nm##*/}"
-missing=$(uncalled crates/framewright/src "$crate/src/calls.rs")
-[ -z "$missing" ] || fail "public functions of the core that $crate/src/calls.rs does not call:
+missing=$(uncalled crates/framewright/src "$crate/src/calls.rs"; uncalled crates/framewright-kernel/src "$crate/src/calls.rs")
+[ -z "$missing" ] || fail "public functions of the core or the kit that $crate/src/calls.rs does not call:
 $missing"
 
 targets=("$host")

@@ -5,7 +5,7 @@
 //! asks with the configuration that it has, adds the place, and boots.
 
 use framewright::units::{NodeId, PfnRange};
-use framewright::{Allocator, Config, Layout, Parts};
+use framewright::{Allocator, Config, Layout, Parts, ZoneIdx};
 
 use crate::error::Error;
 use crate::kernel::Kernel;
@@ -32,8 +32,8 @@ pub fn bytes<K: Kernel>(config: &Config<'_>) -> Result<usize, Error> {
 pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize), Error> {
     let layout = Layout::on::<KernelMachine<K>>(config)?;
     let mut measuring = Carver::measuring();
-    let bytes = carve::<K>(&mut measuring, config, &layout).and_then(|_| measuring.bytes());
-    Ok((layout, bytes.ok_or(Error::TooLarge)?))
+    carve::<K>(&mut measuring, config, &layout);
+    if measuring.is_short() { Err(Error::TooLarge) } else { Ok((layout, measuring.bytes())) }
 }
 
 /// Returns the highest place for `bytes` bytes in memory that is usable, not reserved, and in `within`.
@@ -70,38 +70,40 @@ pub(crate) struct Carved<K: Kernel> {
     pub(crate) room: Room,
 }
 
-/// Cuts a block into the parts of `layout`; none if it is too short.
+/// Cuts a block into the parts of `layout`.
 ///
 /// Words that boot zeroes are left as they are (`Config::is_zeroed`).
-pub(crate) fn carve<K: Kernel>(block: &mut Carver, config: &Config<'_>, layout: &Layout) -> Option<Carved<K>> {
-    let is_zeroed = config.is_zeroed;
-    Some(Carved {
+// Called with a block, and to measure.
+#[inline(never)]
+pub(crate) fn carve<K: Kernel>(block: &mut Carver, config: &Config<'_>, layout: &Layout) -> Carved<K> {
+    let cleared = !config.is_zeroed;
+    Carved {
         parts: Parts {
-            sections: block.zeros(layout.sections, is_zeroed)?,
-            bases: block.zeros(layout.bases, is_zeroed)?,
-            runs: block.records(layout.runs, |_| Default::default())?,
-            states: block.as_they_are(layout.frames)?,
-            links: block.as_they_are(layout.frames)?,
-            heads: block.as_they_are(layout.frames)?,
-            pageblocks: block.as_they_are(layout.pageblocks)?,
-            zones: block.records(layout.zones, |_| Default::default())?,
-            zonelists: block.records(layout.zonelists, |_| framewright::ZoneIdx::NONE)?,
-            cpus: block.records(layout.cpus, |_| Default::default())?,
-            pcps: block.records(layout.pcps, |_| Default::default())?,
-            slots: block.zeros(layout.slots, is_zeroed)?,
-            shards: block.records(layout.shards, |_| Default::default())?,
-            magazines: block.zeros(layout.magazines, is_zeroed)?,
-            range_locks: block.zeros(layout.range_locks, is_zeroed)?,
-            cluster_of: block.zeros(layout.cluster_of, is_zeroed)?,
-            clusters: block.records(layout.clusters, |_| Default::default())?,
-            owners: block.zeros(layout.owners, is_zeroed)?,
-            owned: block.zeros(layout.owned, is_zeroed)?,
-            hints: block.zeros(layout.hints, is_zeroed)?,
-            diffs: block.records(layout.diffs, |_| Default::default())?,
-            node_stats: block.records(layout.node_stats, |_| Default::default())?,
-            node_diffs: block.records(layout.node_diffs, |_| Default::default())?,
+            sections: block.words(layout.sections, cleared),
+            bases: block.words(layout.bases, cleared),
+            runs: block.records(layout.runs, |_| Default::default()),
+            states: block.words(layout.frames, false),
+            links: block.words(layout.frames, false),
+            heads: block.words(layout.frames, false),
+            pageblocks: block.words(layout.pageblocks, false),
+            zones: block.records(layout.zones, |_| Default::default()),
+            zonelists: block.records(layout.zonelists, |_| ZoneIdx::NONE),
+            cpus: block.records(layout.cpus, |_| Default::default()),
+            pcps: block.records(layout.pcps, |_| Default::default()),
+            slots: block.words(layout.slots, cleared),
+            shards: block.records(layout.shards, |_| Default::default()),
+            magazines: block.words(layout.magazines, cleared),
+            range_locks: block.words(layout.range_locks, cleared),
+            cluster_of: block.words(layout.cluster_of, cleared),
+            clusters: block.records(layout.clusters, |_| Default::default()),
+            owners: block.words(layout.owners, cleared),
+            owned: block.words(layout.owned, cleared),
+            hints: block.words(layout.hints, cleared),
+            diffs: block.records(layout.diffs, |_| Default::default()),
+            node_stats: block.records(layout.node_stats, |_| Default::default()),
+            node_diffs: block.records(layout.node_diffs, |_| Default::default()),
         },
-        nodes: block.records(config.cpus.len(), |cpu| config.cpus.get(cpu).copied().unwrap_or(NodeId(0)))?,
-        room: block.room(Allocator::<KernelMachine<K>>::PER_CPU_SIZE, layout.cpus)?,
-    })
+        nodes: block.records(config.cpus.len(), |cpu| config.cpus.get(cpu).copied().unwrap_or(NodeId(0))),
+        room: block.room(Allocator::<KernelMachine<K>>::PER_CPU_SIZE, layout.cpus),
+    }
 }

@@ -50,8 +50,7 @@ impl<K: Kernel> Framewright<K> {
             if given < needed {
                 return Err(Error::TooShort { needed, given });
             }
-            let carved = carve(&mut carver, &config, &layout);
-            let Carved { parts, nodes, room } = carved.ok_or(Error::TooShort { needed, given })?;
+            let Carved { parts, nodes, room } = carve(&mut carver, &config, &layout);
             Ok(Allocator::boot(KernelMachine { kernel, nodes, room }, &config, parts)?)
         };
         self.0.make(make).unwrap_or(Err(Error::Twice))

@@ -48,76 +48,82 @@ pub(crate) struct Carver {
     /// The block from its first aligned byte; none if this only measures.
     block: Option<NonNull<u8>>,
     len: usize,
-    /// Bytes that are cut already; a multiple of [`ALIGN`].
+    /// Bytes that are cut already, a multiple of [`ALIGN`]; the largest number if they are more than can be.
     used: usize,
 }
 
 impl Carver {
-    /// Carver of `block`.
+    /// Returns a carver of `block`.
     pub(crate) fn new(block: &'static mut [u8]) -> Carver {
         let skipped = block.as_ptr().align_offset(ALIGN);
         let aligned = block.get_mut(skipped..).unwrap_or_default();
         Carver { len: aligned.len(), block: Some(NonNull::from(aligned).cast()), used: 0 }
     }
 
-    /// Carver that returns empty parts, and counts bytes.
+    /// Returns a carver whose parts are empty, and which counts bytes.
     pub(crate) const fn measuring() -> Carver {
-        Carver { block: None, len: 0, used: 0 }
+        Carver { block: None, len: usize::MAX - ALIGN, used: 0 }
+    }
+
+    /// Returns whether the block was too short for some part, which is then empty.
+    pub(crate) const fn is_short(&self) -> bool {
+        self.used > self.len
     }
 
     /// Returns the length of a block, of whatever alignment, that has room for all parts so far.
-    pub(crate) fn bytes(&self) -> Option<usize> {
-        self.used.checked_add(ALIGN - 1)
+    pub(crate) const fn bytes(&self) -> usize {
+        self.used.saturating_add(ALIGN - 1)
     }
 
-    /// Cuts off `count` elements without a meaning; none if the block is too short.
-    fn cut<T>(&mut self, count: usize) -> Option<&'static mut [MaybeUninit<T>]> {
+    /// Cuts off `count` elements of `size` bytes; none if this only measures, or the block is too short.
+    // One function for all types, so that its code exists once.
+    #[inline(never)]
+    fn cut_bytes(&mut self, count: usize, size: usize, is_cleared: bool) -> Option<NonNull<u8>> {
+        let bytes = count.saturating_mul(size);
+        let end = bytes.checked_next_multiple_of(ALIGN).and_then(|bytes| self.used.checked_add(bytes));
+        let start = replace(&mut self.used, end.unwrap_or(usize::MAX));
+        let block = self.block.filter(|_| !self.is_short())?;
+        // SAFETY: `start` is within the block, whose `len` bytes are one object.
+        let part = unsafe { block.add(start) };
+        if is_cleared {
+            // SAFETY: so are the `bytes` bytes from there on, which are this carver's for good.
+            unsafe { part.write_bytes(0, bytes) };
+        }
+        Some(part)
+    }
+
+    /// Cuts off `count` elements without a meaning.
+    #[inline(always)]
+    fn cut<T>(&mut self, count: usize, is_cleared: bool) -> &'static mut [MaybeUninit<T>] {
         const { assert!(align_of::<T>() <= ALIGN) };
-        let bytes = count.checked_mul(size_of::<T>())?.checked_next_multiple_of(ALIGN)?;
-        let end = self.used.checked_add(bytes)?;
-        let start = replace(&mut self.used, end);
-        let Some(block) = self.block else { return Some(&mut []) };
-        if end > self.len {
-            return None;
-        }
-        // SAFETY: `start + bytes` is within the block, whose bytes are this carver's for good; `used` only grows, so no
-        // other part has them. The block and `start` are aligned to `ALIGN`. Elements may be uninitialised.
-        Some(unsafe { core::slice::from_raw_parts_mut(block.add(start).cast().as_ptr(), count) })
+        let Some(part) = self.cut_bytes(count, size_of::<T>(), is_cleared) else { return &mut [] };
+        // SAFETY: the elements are within the block, whose bytes are this carver's for good. `used` only grows, so no
+        // other part has them. The part is aligned to `ALIGN`, and its elements may be uninitialised.
+        unsafe { core::slice::from_raw_parts_mut(part.cast().as_ptr(), count) }
     }
 
-    /// Cuts off `count` words or records of words, with the values that their bytes have.
-    pub(crate) fn as_they_are<T: Plain>(&mut self, count: usize) -> Option<&'static mut [T]> {
-        let part = self.cut::<T>(count)?;
+    /// Cuts off `count` words or records of words, cleared or with the values that their bytes have.
+    #[inline(always)]
+    pub(crate) fn words<T: Plain>(&mut self, count: usize, is_cleared: bool) -> &'static mut [T] {
+        let part = self.cut::<T>(count, is_cleared);
         // SAFETY: the bytes came in as initialised bytes, and any are a valid `T`.
-        Some(unsafe { initialised(part) })
-    }
-
-    /// Cuts off `count` words or records of words that are 0. With `is_zeroed`, they are known to be.
-    pub(crate) fn zeros<T: Plain>(&mut self, count: usize, is_zeroed: bool) -> Option<&'static mut [T]> {
-        let part = self.cut::<T>(count)?;
-        if !is_zeroed {
-            // SAFETY: the whole part, and no more.
-            unsafe { part.as_mut_ptr().write_bytes(0, part.len()) };
-        }
-        // SAFETY: as in `as_they_are`.
-        Some(unsafe { initialised(part) })
+        unsafe { initialised(part) }
     }
 
     /// Cuts off `count` records, each of which `make` makes from its position.
-    pub(crate) fn records<T>(&mut self, count: usize, make: impl Fn(usize) -> T) -> Option<&'static mut [T]> {
-        let part = self.cut::<T>(count)?;
+    pub(crate) fn records<T>(&mut self, count: usize, make: impl Fn(usize) -> T) -> &'static mut [T] {
+        let part = self.cut::<T>(count, false);
         part.iter_mut().enumerate().for_each(|(i, place)| {
             place.write(make(i));
         });
         // SAFETY: each element was just written.
-        Some(unsafe { initialised(part) })
+        unsafe { initialised(part) }
     }
 
     /// Cuts off the room for a value of `bytes` bytes for each of `count` CPUs.
-    pub(crate) fn room(&mut self, bytes: usize, count: usize) -> Option<Room> {
-        let line = bytes.checked_next_multiple_of(ALIGN)?;
-        let part = self.cut::<u8>(line.checked_mul(count)?)?;
-        Some(Room { bytes: part.len(), start: AtomicPtr::new(part.as_mut_ptr().cast()) })
+    pub(crate) fn room(&mut self, bytes: usize, count: usize) -> Room {
+        let part = self.cut::<u8>(count.saturating_mul(bytes.saturating_add(ALIGN - 1) & !(ALIGN - 1)), false);
+        Room { bytes: part.len(), start: AtomicPtr::new(part.as_mut_ptr().cast()) }
     }
 }
 

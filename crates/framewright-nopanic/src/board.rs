@@ -12,7 +12,7 @@ use framewright::machine::{
 };
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
-use crate::words::{U8, U16, U32, U64, Usize};
+use framewright_kernel::{U8, U16, U32, U64, Usize};
 
 /// The machine: its answers to the core's questions.
 pub struct Board {

@@ -29,8 +29,10 @@ use framewright::{
     Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
 };
 
+use framewright_kernel::{Context, Contexts, Error, Kernel, U32, U64, bytes};
+
 use crate::board::Board;
-use crate::words::{U32, U64};
+use crate::kit;
 
 macro_rules! call {
     ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
@@ -446,5 +448,36 @@ call! {
 
     fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
         lock.try_take().is_some()
+    }
+}
+
+// The kit for kernels.
+call! {
+    fn kit_bytes(config: &'static Config<'static>) -> Result<usize, Error> {
+        bytes::<kit::Small>(config)
+    }
+
+    fn kit_place(config: &'static Config<'static>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
+        framewright_kernel::place(config, bytes, within)
+    }
+
+    fn kit_boot(config: &'static Config<'static>, block: &'static mut [u8]) -> Result<bool, Error> {
+        kit::PAGES.boot(&kit::Small, config, block).map(|pages| kit::PAGES.get().is_some_and(|got| core::ptr::eq(got, pages)))
+    }
+
+    fn kit_pair(request: Request) -> Option<Result<(), FreeError>> {
+        kit::PAGES.get().and_then(|pages| {
+            let cpu = pages.machine().kernel().cpu();
+            let block = pages.alloc(&Request { order: request.order.min(Order(cpu as u8)), ..request }).ok()?;
+            Some(pages.free(block, request.order))
+        })
+    }
+
+    fn kit_record(contexts: Contexts, context: Context, cpus: usize) -> (Option<usize>, usize, Option<usize>) {
+        (contexts.set_of(context), contexts.sets(), kit::Small.record(cpus))
+    }
+
+    fn display_kit_error(sink: &'static mut Sink, error: Error) -> fmt::Result {
+        write!(sink, "{error}")
     }
 }

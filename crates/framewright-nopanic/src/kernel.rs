@@ -9,7 +9,7 @@ use framewright::machine::{Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
 use framewright::{Features, Mechanisms};
 
-use crate::words::{U8, U16, U32, U64, Usize};
+use framewright_kernel::{U8, U16, U32, U64, Usize};
 
 /// The machine.
 pub struct Kernel {

@@ -1,6 +1,6 @@
 //! Proof by linking that no operation of the core can panic.
 //!
-//! Every public operation of `framewright` is called once from a function that the linker keeps ([`calls`]). The
+//! Every public operation of `framewright` and `framewright-kernel` is called once from a function that the linker keeps ([`calls`]). The
 //! machine below takes all of its answers from memory that the compiler cannot see ([`board`]).
 //!
 //! `ci/no_panic.sh` works in three steps:
@@ -31,17 +31,17 @@
 //! # Size
 //!
 //! `ci/text.sh` builds the crate with one of the features `text-...` instead: boot, alloc and free alone
-//! (`three.rs`), on the machine of a small kernel (`kernel.rs`). It measures their code.
+//! (`three.rs`), on the machine of a small kernel (`kernel.rs`), or through the kit (`kit.rs`). It measures their code.
 #![no_std]
 
 pub mod board;
 #[cfg(not(feature = "text"))]
 pub mod calls;
-#[cfg(feature = "text")]
+#[cfg(all(feature = "text", not(feature = "text-kit")))]
 pub mod kernel;
+pub mod kit;
 #[cfg(feature = "text")]
 pub mod three;
-pub mod words;
 
 /// Sends every panic of a freestanding build to a symbol that nothing defines.
 #[cfg(feature = "freestanding")]

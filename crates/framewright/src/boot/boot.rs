@@ -208,7 +208,7 @@ pub(crate) fn boot<'a, M: Machine>(
         zonelists: parts.zonelists,
         nodes: config.nodes(),
         node_states: NodeStates::default(),
-        min_free_frames: config.min_free_frames(config.managed()),
+        min_free_frames: config.min_free_frames(config.managed),
         scale: config.watermark_scale_factor,
         zone_counters: config.zone_counters,
         node_counters: config.node_counters,
@@ -324,7 +324,6 @@ fn has_fast_path<M: Machine>(machine: &M, config: &Sizes<'_, M>) -> Result<bool,
 
 fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], has_fast_path: bool) {
     let cpus = config.records();
-    let total = config.managed();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
     let mut cluster = 0_u32;
@@ -335,7 +334,7 @@ fn place_zones<M: Machine>(config: &Sizes<'_, M>, zones: &mut [Zone<M>], pcps: &
         zone.reserve = config.reserve_of(idx);
         zone.stat.place(config.zone_counters.len(), config.mechanisms());
         zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
-        zone.stat.set_marks(config.marks_of(idx, size.managed, total));
+        zone.stat.set_marks(config.marks_of(idx, size.managed, config.managed));
         if size.present == 0 {
             continue;
         }

@@ -260,20 +260,6 @@ impl<'c> Config<'c> {
         size
     }
 
-    /// Returns the frames of all usable regions, reserved ones included.
-    pub(crate) fn usable(&self) -> u64 {
-        self.regions.iter().filter(|region| region.usable).map(|region| region.range.frames()).sum()
-    }
-
-    /// Returns the frames that requests can get.
-    pub(crate) fn managed(&self) -> u64 {
-        let mut managed = 0_u64;
-        self.each_piece(&mut |piece| {
-            managed = managed.saturating_add(if piece.usable { piece.range.frames() } else { 0 });
-        });
-        managed
-    }
-
     pub(crate) fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
         self.tuning.iter().find(|tuning| tuning.zone == zone)
     }

@@ -24,6 +24,10 @@ use crate::types::units::{NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 /// A configuration for a machine of which something may be known when it is compiled.
 pub(crate) struct Sizes<'c, C: Compiled> {
     config: &'c Config<'c>,
+    /// Frames of all usable regions, reserved ones included.
+    usable: u64,
+    /// Frames that requests can get.
+    pub(crate) managed: u64,
     compiled: PhantomData<C>,
 }
 
@@ -36,8 +40,14 @@ impl<'c, C: Compiled> Deref for Sizes<'c, C> {
 }
 
 impl<'c, C: Compiled> Sizes<'c, C> {
-    pub(crate) const fn of(config: &'c Config<'c>) -> Self {
-        Sizes { config, compiled: PhantomData }
+    pub(crate) fn of(config: &'c Config<'c>) -> Self {
+        let (mut usable, mut managed) = (0_u64, 0_u64);
+        config.each_piece(&mut |piece| {
+            let frames = piece.range.frames();
+            managed = managed.saturating_add(if piece.usable { frames } else { 0 });
+            usable = usable.saturating_add(if piece.usable || piece.reserved { frames } else { 0 });
+        });
+        Sizes { config, usable, managed, compiled: PhantomData }
     }
 
     /// Returns the mechanisms that are on.
@@ -117,7 +127,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if !self.distances.is_empty() && self.distances.len() != entries {
             return Err(BootError::BadDistances);
         }
-        if self.managed() == 0 { Err(BootError::NoMemory) } else { Ok(()) }
+        if self.managed == 0 { Err(BootError::NoMemory) } else { Ok(()) }
     }
 
     /// Returns the number of CPU records: one for each context of each CPU.
@@ -132,7 +142,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
         let frames = size.expected();
         let computed = || {
-            let low = self.marks_of(zone, frames, self.usable()).low;
+            let low = self.marks_of(zone, frames, self.usable).low;
             let linux = PcpSize::compute(frames, low, self.cpus_at(zone), self.geometry.page_shift);
             if self.mechanisms().has_depot() { depot_size::high_of(linux, frames, self.cpus_at(zone)) } else { linux }
         };
@@ -178,7 +188,7 @@ impl<'c, C: Compiled> Sizes<'c, C> {
 
     /// Returns the most frames that a magazine of a zone holds.
     fn magazine_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
-        depot_size::frames_of(self.pcp_of(zone, size), self.usable())
+        depot_size::frames_of(self.pcp_of(zone, size), self.usable)
     }
 
     /// Returns the number of magazines in each shard of a zone's depot, of `entries` entries each.
