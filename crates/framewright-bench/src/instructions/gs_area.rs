@@ -132,7 +132,7 @@ impl GsArea {
 
     /// Asks for the line of `word`, which will be written (Linux's `prefetchw`).
     #[inline(always)]
-    pub(crate) fn prefetch<T>(self, word: &T) {
+    pub(crate) fn prefetch<T>(self, word: *const T) {
         // SAFETY: a hint. It changes nothing that the program can see, and does not fault.
         unsafe { asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
     }

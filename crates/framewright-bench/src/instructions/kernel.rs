@@ -5,97 +5,21 @@
 //! the code that enters an interrupt writes that CPU's number to the area, so a pin needs no test. The light fence is
 //! one for the compiler. A kernel sends an interrupt to the other CPUs for the heavy one; here there is no other CPU.
 //!
+//! There are two machines. [`KernelMachine`] is written by hand, and keeps a value for each CPU or none. [`GsKernel`] is
+//! the functions of a kernel that takes the rest from `framewright-kernel`. Both have the same instructions to give.
+//!
 //! This file and the calls that are counted (`counted.rs`) use core alone, as code in a kernel does.
 //!
 //! Rejected: to reuse `framewright_rt`'s words. Their waiting loop yields to the scheduler of a process.
 
 use core::marker::PhantomData;
-use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic;
 
-use framewright::machine::{Busy, Machine, NoPerCpu, Operation, Ordering, Patience, PerCpu, Pinned, Word};
+use framewright::machine::{Machine, NoPerCpu, Operation, PerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
+use framewright_kernel::{Contexts, Fences, Kernel, U8, U16, U32, U64, Usize};
 
 use crate::instructions::gs_area::GsArea;
-
-/// A word in memory that all CPUs share.
-#[repr(transparent)]
-pub(crate) struct KernelWord<A>(A);
-
-const fn load_order(order: Ordering) -> atomic::Ordering {
-    match order {
-        Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
-        Ordering::Acquire | Ordering::AcqRel => atomic::Ordering::Acquire,
-    }
-}
-
-const fn store_order(order: Ordering) -> atomic::Ordering {
-    match order {
-        Ordering::Relaxed | Ordering::Acquire => atomic::Ordering::Relaxed,
-        Ordering::Release | Ordering::AcqRel => atomic::Ordering::Release,
-    }
-}
-
-const fn rmw_order(order: Ordering) -> atomic::Ordering {
-    match order {
-        Ordering::Relaxed => atomic::Ordering::Relaxed,
-        Ordering::Acquire => atomic::Ordering::Acquire,
-        Ordering::Release => atomic::Ordering::Release,
-        Ordering::AcqRel => atomic::Ordering::AcqRel,
-    }
-}
-
-macro_rules! kernel_words {
-    ($($int:ty => $atomic:ty),+) => { $(
-        impl Word<$int> for KernelWord<$atomic> {
-            #[inline]
-            fn new(value: $int) -> Self {
-                KernelWord(<$atomic>::new(value))
-            }
-
-            #[inline]
-            fn load(&self, order: Ordering) -> $int {
-                self.0.load(load_order(order))
-            }
-
-            #[inline]
-            fn store(&self, value: $int, order: Ordering) {
-                self.0.store(value, store_order(order));
-            }
-
-            #[inline]
-            fn swap(&self, value: $int, order: Ordering) -> $int {
-                self.0.swap(value, rmw_order(order))
-            }
-
-            #[inline]
-            fn cas(&self, current: $int, new: $int, order: Ordering) -> Result<$int, $int> {
-                self.0.compare_exchange(current, new, rmw_order(order), load_order(order))
-            }
-
-            #[inline]
-            fn add(&self, value: $int, order: Ordering) -> $int {
-                self.0.fetch_add(value, rmw_order(order))
-            }
-
-            fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
-                let mut looks = 0_u32;
-                loop {
-                    let value = self.0.load(atomic::Ordering::Acquire);
-                    if !waiting(value) {
-                        return Ok(value);
-                    }
-                    looks = looks.saturating_add(1);
-                    if matches!(patience, Patience::Tries(tries) if looks >= tries) {
-                        return Err(Busy);
-                    }
-                    core::hint::spin_loop();
-                }
-            }
-        }
-    )+ };
-}
-
-kernel_words!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
 
 /// The nodes of the CPU and of its interrupts.
 pub(crate) const NODES: [NodeId; 2] = [NodeId(0); 2];
@@ -196,11 +120,11 @@ impl Drop for KernelIrq {
 }
 
 impl<K: Keeping> Machine for KernelMachine<K> {
-    type U8 = KernelWord<AtomicU8>;
-    type U16 = KernelWord<AtomicU16>;
-    type U32 = KernelWord<AtomicU32>;
-    type U64 = KernelWord<AtomicU64>;
-    type Usize = KernelWord<AtomicUsize>;
+    type U8 = U8;
+    type U16 = U16;
+    type U32 = U32;
+    type U64 = U64;
+    type Usize = Usize;
     type Pin<'a>
         = KernelPin
     where
@@ -252,6 +176,67 @@ impl<K: Keeping> Machine for KernelMachine<K> {
 
     #[inline(always)]
     fn prefetch(&self, word: &Self::U64) {
+        self.0.prefetch(word);
+    }
+}
+
+/// A kernel with the kit: the functions that it writes.
+pub(crate) struct GsKernel(GsArea);
+
+impl GsKernel {
+    /// Makes the calling thread the CPU, once in the life of the process.
+    pub(crate) fn take() -> Option<&'static GsKernel> {
+        GsArea::take().map(|own| &*Box::leak(Box::new(GsKernel(own))))
+    }
+}
+
+// SAFETY: it is made once in the life of a process, and its maker calls it on the thread that it was made on.
+#[allow(unsafe_code, reason = "a token of one thread, in a machine of one CPU")]
+unsafe impl Sync for GsKernel {}
+
+// SAFETY: the thread is the one CPU, and nothing interrupts it. The number in `%gs` is that of the CPU and its context.
+#[allow(unsafe_code, reason = "as above")]
+unsafe impl Kernel for GsKernel {
+    const CONTEXTS: Contexts = Contexts::Interrupts;
+    const FENCES: Fences = Fences::Interrupts;
+
+    #[inline(always)]
+    fn pin(&self) {
+        self.0.disable_preemption();
+    }
+
+    #[inline(always)]
+    fn unpin(&self) {
+        self.0.enable_preemption();
+    }
+
+    #[inline(always)]
+    fn irq_save(&self) -> usize {
+        self.0.disable_interrupts();
+        0
+    }
+
+    #[inline(always)]
+    fn irq_restore(&self, _: usize) {
+        self.0.enable_interrupts();
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> usize {
+        self.0.cpu() as usize
+    }
+
+    #[inline(always)]
+    fn record(&self, _: usize) -> Option<usize> {
+        Some(self.cpu())
+    }
+
+    fn interrupts_on(&self) -> bool {
+        self.0.has_interrupts_on()
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: *const u8) {
         self.0.prefetch(word);
     }
 }

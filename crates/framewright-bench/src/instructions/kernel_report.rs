@@ -48,6 +48,7 @@ impl KernelRow {
             "kernel-wrapped" => "alloc_pages and free_pages, request known when run",
             "kernel-local" => "as kernel, through Allocator::local",
             "kernel-handle" => "as kernel, by a CpuHandle; the machine keeps nothing",
+            "kernel-kit" => "as kernel, with the kit for kernels",
             "kernel-bulk" => "alloc_bulk and free_bulk, 64 pages a call",
             _ => "alloc_pages and free_pages",
         };

@@ -2,11 +2,13 @@
 
 use framewright::report::Source;
 use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use framewright_kernel::{Framewright, bytes};
 use framewright_rt::Storage;
 
 use crate::instructions::counted::{self, BATCHES, Bulk, ByHandle, ByLocal, Pages, Wrapped};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use crate::instructions::kernel::{Keeping, Keeps, KeepsNone, KernelMachine, NODES};
+use crate::instructions::kernel::{GsKernel, Keeping, Keeps, KeepsNone, KernelMachine, NODES};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::instructions::steps::Counting;
 
@@ -15,8 +17,11 @@ use crate::instructions::steps::Counting;
 pub const VARIANTS: [&str; 8] =
     ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above"];
 /// The ways of a kernel: a constant request, one that only the caller knows, through `Allocator::local`, and in bulk.
-pub const KERNEL_VARIANTS: [&str; 6] =
-    ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk"];
+pub const KERNEL_VARIANTS: [&str; 7] =
+    ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk", "kernel-kit"];
+/// The allocator of a kernel with the kit.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+static PAGES: Framewright<GsKernel> = Framewright::new();
 /// Frames of the allocator: 1 GiB, where zone Normal begins.
 const FIRST: u64 = 0x10_0000;
 const FRAMES: u64 = 1 << 18;
@@ -34,21 +39,30 @@ pub fn work<M: Machine>(
     tell: impl FnOnce(&M) -> String,
 ) -> Result<(), String> {
     let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
-    let (way, above) = variant.strip_suffix("-above").map_or((variant, false), |way| (way, true));
-    let map = if above { &regions[..] } else { &regions[1..] };
+    let map = if variant.ends_with("-above") { &regions[..] } else { &regions[1..] };
     let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     let mut storage = Storage::new(&layout);
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
+    call((variant, batches), &allocator, tell)
+}
+
+/// Does the work on an allocator that is booted.
+fn call<M: Machine>(
+    (variant, batches): (&str, usize),
+    allocator: &Allocator<'_, M>,
+    tell: impl FnOnce(&M) -> String,
+) -> Result<(), String> {
+    let way = variant.strip_suffix("-above").unwrap_or(variant);
     match way.strip_prefix("kernel-").unwrap_or(way) {
         "local" => counted::all(&ByLocal(allocator.local().ok_or("there is no CPU")?), batches),
         "handle" => {
             let cpu = allocator.local().ok_or("there is no CPU")?.cpu();
             counted::all(&ByHandle(allocator.cpu_handle(cpu).ok_or("there is no CPU")?), batches);
         }
-        "bulk" => counted::all(&Bulk(&allocator), batches),
-        "wrapped" => counted::all(&Wrapped::new(&allocator), batches),
-        "plain" | "kernel" => counted::all(&Pages(&allocator), batches),
+        "bulk" => counted::all(&Bulk(allocator), batches),
+        "wrapped" => counted::all(&Wrapped::new(allocator), batches),
+        "plain" | "kernel" | "kit" => counted::all(&Pages(allocator), batches),
         _ => return Err(format!("{variant}: there is no such variant")),
     }
     let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
@@ -68,12 +82,22 @@ pub fn work<M: Machine>(
 pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
     let mode = || "mode Kernel, asymmetric fence true".to_owned();
     match variant {
+        "kernel-kit" => {
+            let map = [Region::usable(FIRST, FIRST + FRAMES, 0)];
+            let config = Config::new(&map, &NODES[..1]);
+            let bytes = bytes::<GsKernel>(&config).map_err(|error| error.to_string())?;
+            let kernel = GsKernel::take().ok_or("%gs cannot be set")?;
+            let pages = PAGES.boot(kernel, &config, Vec::leak(vec![0; bytes]));
+            call((variant, batches), pages.map_err(|error| error.to_string())?, |_| mode())
+        }
         "kernel-handle" => work((variant, batches), kernel::<KeepsNone>()?, &NODES, |_| mode()),
         _ => work((variant, batches), kernel::<Keeps>()?, &NODES, |_| mode()),
     }
 }
 
 /// Does this work on a kernel's machine that counts steps, and prints the counts.
+///
+/// The steps with the kit are those of the machine that is written by hand: both make the core's calls.
 ///
 /// # Errors
 /// Those of [`kernel_work`].

@@ -178,7 +178,9 @@ fn instructions_of_a_kernels_calls_are_counted() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let names: Vec<_> = rows.iter().map(|row| row["variant"].as_str().unwrap()).collect();
-    assert_eq!(names, ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk"]);
+    let ways =
+        ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk", "kernel-kit"];
+    assert_eq!(names, ways);
     for row in rows {
         let [alloc, free, repeat] = ["alloc", "free", "repeat"].map(|what| row[what].as_f64().unwrap());
         assert!(alloc > 1.0 && free > 1.0 && repeat > alloc.max(free), "{row}");
