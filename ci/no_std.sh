@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the core needs no standard library, no allocator, no unsafe code, and no atomics but the machine's.
+# Checks that the core needs no standard library, no allocator, no unsafe code, and no atomics but the machine's; and that the
+# kit for kernels needs no standard library and nothing but the core.
 #
 # Why: it is to be embedded in kernels. Fails if the core's lib.rs lacks `no_std` or `forbid(unsafe_code)`; if code outside
 # test modules names std, alloc or core::sync; if the core has a dependency; or if it does not build for x86_64-unknown-none. Where that
@@ -10,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 bare=x86_64-unknown-none
 core=crates/framewright
+kit=crates/framewright-kernel
 
 fail() {
     echo "no_std: $*" >&2
@@ -43,15 +45,23 @@ grep -Eqx '#!\[forbid\(unsafe_code\)\]' "$core/src/lib.rs" || fail "$core/src/li
 found=$(names_std "$core/src")
 [ -z "$found" ] || fail "the core names std, alloc or core::sync:
 $found"
+grep -Eqx '#!\[no_std\]' "$kit/src/lib.rs" || fail "$kit/src/lib.rs is not #![no_std]"
 tree=$(cargo tree --locked --package framewright --edges normal,build --all-features --prefix none)
 [ "$(wc -l <<<"$tree")" -eq 1 ] || fail "the core has dependencies:
 $tree"
 
+found=$(names_std "$kit/src" | grep -v core::sync || true)
+[ -z "$found" ] || fail "the kit names std or alloc:
+$found"
+tree=$(cargo tree --locked --package framewright-kernel --edges normal,build --all-features --prefix none)
+[ "$(wc -l <<<"$tree")" -eq 2 ] || fail "the kit has other dependencies than the core:
+$tree"
+
 if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
-    cargo build --locked --package framewright --target "$bare"
-    echo "no_std: the core builds for $bare"
+    cargo build --locked --package framewright --package framewright-kernel --target "$bare"
+    echo "no_std: the core and the kit build for $bare"
 else
     echo "SKIPPED: no_std build for $bare, whose standard core is not installed (rustup target add $bare)"
-    cargo build --locked --package framewright
-    echo "no_std: the core builds for the host, with no dependency and no mention of std or alloc"
+    cargo build --locked --package framewright --package framewright-kernel
+    echo "no_std: the core and the kit build for the host, with no dependency and no mention of std or alloc"
 fi

@@ -1,8 +1,11 @@
 //! How much memory the descriptors need, and where it lies.
 //!
 //! The descriptors lie in memory that the allocator would manage otherwise. So their place is reserved
-//! (`Config::reserved`), and their size must not depend on that: sizes follow from the regions alone. A kernel therefore
-//! asks with the configuration that it has, adds the place, and boots.
+//! (`Config::reserved`), and their size must not depend on that: sizes follow from the regions alone. A kernel
+//! therefore asks with the configuration that it has, adds the place, and boots.
+//!
+//! Rejected: a loop that asks again until the size stays. A list's size may fall and a depot's grow, so the loop need
+//! not end.
 
 use framewright::units::{NodeId, PfnRange};
 use framewright::{Allocator, Config, Layout, Parts, ZoneIdx};

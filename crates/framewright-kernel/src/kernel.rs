@@ -10,10 +10,10 @@
 //! | `Interrupts` | tasks; interrupts, which do not interrupt each other | preemption off | two sets |
 //! | `Softirqs` | tasks; soft interrupts; hard interrupts | preemption off | three sets |
 //!
-//! `InterruptsOff` is for a kernel that has no preemption counter, or calls the allocator with interrupts off anyway. It
-//! costs the two instructions that switch them. The two below it keep interrupts on, and lists of interrupts hold pages
-//! that tasks reach only by a drain. Any other context (an NMI, an interrupt of an interrupt) has no lists. Its plain
-//! calls are refused; `Allocator::any_context` serves it from the zones.
+//! `InterruptsOff` is for a kernel without a preemption counter, or one that calls the allocator with interrupts off
+//! anyway. It costs the two instructions that switch them. The two below it keep interrupts on, and lists of interrupts
+//! hold pages that tasks reach only by a drain. Any other context (an NMI, an interrupt of an interrupt) has no lists.
+//! Its plain calls are refused; `Allocator::any_context` serves it from the zones.
 //!
 //! The second choice is how a CPU that drains another CPU's lists makes sure that it is seen ([`Fences`]).
 

@@ -2,9 +2,9 @@
 //!
 //! | type | what it makes | why that is sound |
 //! |---|---|---|
-//! | [`Carver`] | descriptors, side by side in a block of bytes | the block was handed over for good, and no two parts overlap |
-//! | [`PerCpuValues`] | a value for each CPU, which need not be safe to share | its CPU alone uses it, pinned, by the contract of [`Kernel`] |
-//! | [`Once`] | a value that is written once and read afterwards | a flag says which of the two; the write happens before |
+//! | [`Carver`] | descriptors in a block of bytes | the block is the carver's for good; no two parts overlap |
+//! | [`PerCpuValues`] | a value for each CPU, not safe to share | its CPU alone uses it, by [`Kernel`]'s contract |
+//! | [`Once`] | a value that is written once, then read | a flag orders the write before every read |
 //!
 //! Most descriptors are words. Every value of their bytes is valid, so they are used as they lie in the block. All
 //! others are written when they are carved.
@@ -15,10 +15,9 @@ use core::mem::{MaybeUninit, replace};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use framewright::{Link, Magazine};
+use framewright::{Link, Machine, Magazine};
 
 use crate::kernel::Kernel;
-use crate::machine::KernelMachine;
 use crate::words::{U8, U32, U64};
 
 /// Alignment of each part: two cache lines, the most that a descriptor asks for.
@@ -39,9 +38,9 @@ unsafe impl Plain for U32 {}
 // SAFETY: as above.
 unsafe impl Plain for U64 {}
 // SAFETY: two words of 32 bits.
-unsafe impl<K: Kernel> Plain for Link<KernelMachine<K>> {}
+unsafe impl<M: Machine<U32 = U32>> Plain for Link<M> {}
 // SAFETY: three words of 32 bits.
-unsafe impl<K: Kernel> Plain for Magazine<KernelMachine<K>> {}
+unsafe impl<M: Machine<U32 = U32>> Plain for Magazine<M> {}
 
 /// Cuts a block of bytes into parts, or measures how long a block they need.
 pub(crate) struct Carver {
@@ -188,7 +187,7 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
     }
 }
 
-// SAFETY: a value is used by the code that is pinned to its CPU, in the context that its set of lists belongs to. By the
+// SAFETY: a value is used by code that is pinned to its CPU, in the context that its set of lists belongs to. By the
 // contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way (`PerCpu::with`).
 unsafe impl<T, K: Kernel> Sync for PerCpuValues<T, K> {}
 // SAFETY: as above; the values stay where they are.

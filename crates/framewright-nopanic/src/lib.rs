@@ -1,7 +1,7 @@
 //! Proof by linking that no operation of the core can panic.
 //!
-//! Every public operation of `framewright` and `framewright-kernel` is called once from a function that the linker keeps ([`calls`]). The
-//! machine below takes all of its answers from memory that the compiler cannot see ([`board`]).
+//! Every public operation of `framewright` and `framewright-kernel` is called once from a function that the linker
+//! keeps ([`calls`]). The machine below takes all of its answers from memory that the compiler cannot see ([`board`]).
 //!
 //! `ci/no_panic.sh` works in three steps:
 //!

@@ -5,8 +5,8 @@
 //! the code that enters an interrupt writes that CPU's number to the area, so a pin needs no test. The light fence is
 //! one for the compiler. A kernel sends an interrupt to the other CPUs for the heavy one; here there is no other CPU.
 //!
-//! There are two machines. [`KernelMachine`] is written by hand, and keeps a value for each CPU or none. [`GsKernel`] is
-//! the functions of a kernel that takes the rest from `framewright-kernel`. Both have the same instructions to give.
+//! There are two machines. [`KernelMachine`] is written by hand, and keeps a value for each CPU or none. [`GsKernel`]
+//! is the functions of a kernel that takes the rest from `framewright-kernel`. Both have `%gs`'s instructions to give.
 //!
 //! This file and the calls that are counted (`counted.rs`) use core alone, as code in a kernel does.
 //!
