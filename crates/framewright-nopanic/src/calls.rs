@@ -446,6 +446,16 @@ call! {
         })
     }
 
+    fn report_free(pages: &'static Pages, least: Order) -> Result<u64, AllocError> {
+        pages.report_free(least).map(|pass| {
+            pass.fold(0, |sum, unreported| {
+                let sum = unreported.blocks().iter().fold(sum, |sum, (pfn, order)| sum ^ pfn.0 ^ order.frames());
+                unreported.reported();
+                sum
+            })
+        })
+    }
+
     fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
         lock.try_take().is_some()
     }

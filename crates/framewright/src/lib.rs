@@ -56,6 +56,7 @@ pub use api::context::{AnyContext, Interrupt};
 pub use api::cpu_handle::CpuHandle;
 pub use api::fork::Frozen;
 pub use api::local::Local;
+pub use api::reporting::{Reporting, Unreported};
 pub use boot::boot::Parts;
 pub use boot::config::{self, Config, Region};
 pub use boot::layout::Layout;

@@ -183,7 +183,13 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// Like [`Self::link`], and applies `mark` to the state.
-    fn link_as(&self, frame: Frame, list: ListId, end: End, mark: impl Fn(State) -> State) -> Result<(), Corrupt> {
+    pub(super) fn link_as(
+        &self,
+        frame: Frame,
+        list: ListId,
+        end: End,
+        mark: impl Fn(State) -> State,
+    ) -> Result<(), Corrupt> {
         self.step(Step::ListAdd);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
         self.shared.machine.prefetch(word);
@@ -196,7 +202,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// Removes a block from its list, and a page from its cluster.
-    fn remove_at(&self, frame: Frame, list: ListId, skipped: bool) -> Result<(), Corrupt> {
+    pub(super) fn remove_at(&self, frame: Frame, list: ListId, skipped: bool) -> Result<(), Corrupt> {
         let before = if self.has_clusters(list.order) { self.lists.prev(self.frames(), frame) } else { None };
         self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.shared.machine, frame))?;
         if self.has_clusters(list.order) {
@@ -206,7 +212,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// Inserts a block into a list, and a page into a cluster.
-    fn put_on(&self, frame: Frame, list: ListId, end: End, skipped: bool) -> Result<(), Corrupt> {
+    pub(super) fn put_on(&self, frame: Frame, list: ListId, end: End, skipped: bool) -> Result<(), Corrupt> {
         self.lists.insert(self.frames(), frame, list, end)?;
         if self.has_clusters(list.order) {
             let back = end == End::Back;
@@ -309,6 +315,11 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             order = order.up();
         }
         (frame, order)
+    }
+
+    /// Returns whether a block would merge if it were freed now.
+    pub(super) fn has_mergeable_buddy(&self, frame: Frame, order: Order, migratetype: MigrateType) -> bool {
+        order < self.max_order() && self.frames().mergeable(frame, frame.buddy(order), order, migratetype).is_some()
     }
 
     /// Inserts a block into a list; if that fails, quarantines it and returns false.

@@ -2,6 +2,7 @@
 //!
 //! Mechanism and policy without locks: the caller holds the zone lock.
 
+pub(crate) mod reported;
 pub(crate) mod fallback;
 pub(crate) mod pageblock_usage;
 pub(crate) mod buddy;

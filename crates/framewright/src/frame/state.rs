@@ -20,11 +20,11 @@ pub(crate) enum Kind {
     Quarantined,
 }
 
-// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-63 generation.
+// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-62 generation, 63 reported.
 //
 // Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these is
 // detected. A word with a wrong check counts as quarantined: no code takes it for a free block. A flipped bit 15 costs
-// one check or one merge.
+// one check or one merge, a flipped bit 63 one report.
 impl State {
     const ORDER: u32 = 2;
     const TYPE: u32 = 7;
@@ -32,6 +32,7 @@ impl State {
     const SKIPPED: u64 = 1 << 15;
     const OWNER: u32 = 16;
     const GENERATION: u32 = 32;
+    const REPORTED: u64 = 1 << 63;
     const LOW: u64 = 0xffff;
 
     const fn check(kind: u64, order: u64, migratetype: u64) -> u64 {
@@ -84,7 +85,7 @@ impl State {
     }
 
     pub(crate) const fn generation(self) -> u32 {
-        (self.0 >> State::GENERATION) as u32
+        ((self.0 & !State::REPORTED) >> State::GENERATION) as u32
     }
 
     const fn with(self, kind: u64, order: Order, migratetype: MigrateType) -> State {
@@ -109,7 +110,7 @@ impl State {
 
     /// Like [`State::take`], for a block that is known to be free.
     pub(crate) const fn taken(self, cpu: CpuId) -> State {
-        let generation = (self.generation().wrapping_add(1) as u64) << State::GENERATION;
+        let generation = (self.generation().wrapping_add(1) as u64) << State::GENERATION & !State::REPORTED;
         State(generation | (cpu.0 as u64) << State::OWNER)
     }
 
@@ -127,6 +128,16 @@ impl State {
     /// Returns whether the block has that mark.
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & State::SKIPPED != 0
+    }
+
+    /// Returns the state with the mark that the block was reported.
+    pub(crate) const fn reported(self) -> State {
+        State(self.0 | State::REPORTED)
+    }
+
+    /// Returns whether the block has that mark.
+    pub(crate) const fn is_reported(self) -> bool {
+        self.0 & State::REPORTED != 0
     }
 
     /// Out → offline.
@@ -167,6 +178,14 @@ mod tests {
         let skipped = free.skipped();
         assert_eq!((skipped.as_free(), skipped.is_skipped()), (free.as_free(), true));
         assert!(skipped.retype(MigrateType::Cma).unwrap().is_skipped() && !taken.is_skipped());
+        let reported = free.reported();
+        assert_eq!((reported.as_free(), reported.generation()), (free.as_free(), free.generation()));
+        assert!(reported.is_free_of(Order(3), MigrateType::Movable) && reported.is_reported() && !free.is_reported());
+        assert!(reported.retype(MigrateType::Cma).unwrap().is_reported(), "another list changes no contents");
+        let last = State(u64::MAX << 33 & !State::REPORTED | 1 << 32).free(Order(3), MigrateType::Movable).unwrap();
+        for state in [reported, last, last.reported()] {
+            assert!(!state.take(Order(3), CpuId(9)).unwrap().is_reported(), "{state:?}");
+        }
         for bit in 0..15 {
             let flipped = State(free.0 ^ 1 << bit);
             assert_eq!(

@@ -2,6 +2,7 @@
 //!
 //! Every operation that names frames by number rather than by order is here.
 
+pub(crate) mod page_reporting;
 pub(crate) mod contig_search;
 pub(crate) mod contig_range;
 pub(crate) mod memory_hotplug;

@@ -12,6 +12,7 @@ mod holes;
 mod layout;
 mod range_threads;
 mod remerge;
+mod reporting;
 mod reserved;
 mod roles;
 mod seam;

@@ -1,0 +1,162 @@
+//! Free page reporting: which free blocks nobody was told of yet (Linux: `mm/page_reporting.c`).
+//!
+//! A host that backs this memory wants to know which of it is free, to take its own memory back. A bit of a free block's
+//! state says that the block was reported. The bit ends with the block: an allocation, a split or a merge clears it. So
+//! a pass over the free lists finds exactly what became free since the last one.
+//!
+//! A pass takes blocks off their lists, a few in each lock section. They are allocated blocks meanwhile, so no request
+//! gets them, and every count is right at any moment. Afterwards they are freed with the mark, at the back of their
+//! list, where requests find them last. A block that merges as it is freed gets no mark: a part of the result was not
+//! reported.
+//!
+//! Blocks that have the mark are moved to the back as the pass meets them. So each is met once in a pass, and a lock
+//! section never walks a list.
+//!
+//! Cost: per reported block, two lock sections shared with 31 others, and one visit of each block reported before.
+//!
+//! Rejected: a list of unreported blocks. Each free would touch one more link.
+
+use crate::buddy::buddy::Place;
+use crate::frame::head::Head;
+use crate::policy::watermark::{AllocFlags, Mark};
+use crate::seam::machine::Machine;
+use crate::stat::vmstat::ZoneEvent;
+use crate::types::counts::BlockCount;
+use crate::types::migratetype::{ListId, MigrateType};
+use crate::types::units::{Order, Pfn};
+use crate::zone::zone::Zone;
+use crate::zonelist::world::World;
+
+/// Blocks that are visited in one lock section.
+const VISITS: u32 = 64;
+
+/// Place of a pass: a zone, one of its lists, and how much of that list is to be visited.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor {
+    /// Number of the zone.
+    zone: usize,
+    order: Order,
+    /// Number of the type; those above the last one mean the next order.
+    migratetype: usize,
+    /// Blocks of the list that the pass has not visited; none before its first visit.
+    ///
+    /// A visited block is at the back of its list or allocated, so this many visits end at the first one's block.
+    left: Option<BlockCount>,
+    /// The smallest order that is reported.
+    least: Order,
+    /// The largest order that there is.
+    most: Order,
+}
+
+impl Cursor {
+    /// Returns the start of a pass over blocks of orders `least` to `most`.
+    pub(crate) const fn start(least: Order, most: Order) -> Cursor {
+        Cursor { zone: 0, order: most, migratetype: 0, left: None, least, most }
+    }
+
+    /// Returns the list, after skipping what is not reported; none at the zone's end.
+    fn list(&mut self) -> Option<ListId> {
+        loop {
+            match MigrateType::ALL.get(self.migratetype) {
+                Some(MigrateType::Isolate) => self.next_list(),
+                Some(&migratetype) => return Some(ListId { order: self.order, migratetype }),
+                None if self.order <= self.least => return None,
+                None => (self.order, self.migratetype) = (self.order.down(), 0),
+            }
+        }
+    }
+
+    fn next_list(&mut self) {
+        (self.migratetype, self.left) = (self.migratetype.saturating_add(1), None);
+    }
+
+    fn next_zone(&mut self) {
+        *self = Cursor { zone: self.zone.saturating_add(1), ..Cursor::start(self.least, self.most) };
+    }
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Allocates unreported blocks and passes each to `take`; returns false once the pass has no zone left.
+    ///
+    /// One lock section of the cursor's zone. It ends early once `take` returns that it has no room for more.
+    pub(crate) fn take_unreported(&self, cursor: &mut Cursor, mut take: impl FnMut(Pfn, Order) -> bool) -> bool {
+        let Some(zone) = self.zones.get(cursor.zone) else { return false };
+        let frames = &self.shared.frames;
+        let is_done = self.pinned(|cx| {
+            let guard = zone.lock(cx);
+            let buddy = guard.buddy();
+            for _ in 0..VISITS {
+                let Some(list) = cursor.list() else { return true };
+                let left = cursor.left.unwrap_or(zone.lists.len_racy(list.order, list.migratetype));
+                let first = zone.lists.first(list.order, list.migratetype);
+                let Some(frame) = first.filter(|_| !left.is_zero()) else {
+                    cursor.next_list();
+                    continue;
+                };
+                cursor.left = Some(BlockCount(left.0.saturating_sub(1)));
+                if frames.state(frame).is_reported() {
+                    if buddy.move_to_back(frame, list).is_err() {
+                        cursor.next_list();
+                    }
+                    continue;
+                }
+                guard.account();
+                if !self.may_report(zone, list.order) {
+                    return true;
+                }
+                if buddy.remove(frame, list.order, list.migratetype).is_err() {
+                    cursor.next_list();
+                    continue;
+                }
+                frames.set_head(frame, Head::allocated(list.order, false));
+                self.count_range(cx, zone, list.order.frames());
+                if !take(frames.pfn(frame), list.order) {
+                    break;
+                }
+            }
+            false
+        });
+        match is_done {
+            Some(true) => cursor.next_zone(),
+            Some(false) => {}
+            None => return false,
+        }
+        true
+    }
+
+    /// Returns whether a zone keeps above its low mark without a block of this order.
+    fn may_report(&self, zone: &Zone<M>, order: Order) -> bool {
+        let flags = AllocFlags {
+            mark: Mark::Low,
+            no_watermarks: false,
+            high: false,
+            harder: false,
+            highatomic: true,
+            cma: true,
+            nofragment: false,
+            stall: false,
+            unboosted: false,
+        };
+        zone.may_take_racy(&self.shared, order, zone.idx.kind(), flags)
+    }
+
+    /// Frees a block of [`World::take_unreported`], with the mark if it was reported.
+    pub(crate) fn give_reported(&self, pfn: Pfn, order: Order, is_reported: bool) {
+        let frames = &self.shared.frames;
+        let Some(frame) = frames.frame(pfn) else { return };
+        let Some(zone) = self.zone_of(frame) else { return };
+        self.pinned(|cx| {
+            let guard = zone.lock(cx);
+            frames.set_head(frame, Head::NONE);
+            if is_reported {
+                guard.buddy().free_reported(frame, order);
+            } else {
+                // At the back, so that this pass does not meet it again.
+                guard.free(frame, order, Place::Last);
+            }
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+            }
+        });
+    }
+}
