@@ -241,11 +241,14 @@ fn trimmed_memory_reads_as_zero_and_held_memory_stays() {
         drop(blocks);
         let trimmed = arena.trim(Order(0)).unwrap();
         assert_eq!(trimmed.bytes, 30 * MIB, "{trimmed:?}");
+        assert_eq!(arena.trim(Order(0)).unwrap().bytes, 0, "what was given back and not used since is left alone");
         assert_eq!(arena.validate().unwrap().allocated, 512);
         assert!(kept.iter().all(|&byte| byte == 7));
         let fresh: Vec<_> = std::iter::from_fn(|| arena.alloc(&request).ok()).collect();
         assert_eq!(fresh.len(), 15);
         assert!(fresh.iter().all(|block| block.iter().all(|&byte| byte == 0)));
+        drop(fresh);
+        assert_eq!(arena.trim(Order(0)).unwrap().bytes, 30 * MIB, "it was used since");
     }
 }
 
