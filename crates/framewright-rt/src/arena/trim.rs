@@ -1,7 +1,7 @@
 //! Gives free memory back to the operating system.
 //!
-//! A pass of free page reporting (`framewright::Reporting`) takes free blocks off their lists, so that no other code can
-//! be using them when their contents go. Then the kernel forgets the contents, and the blocks are free again. The pass
+//! A pass of free page reporting (`framewright::Reporting`) takes free blocks off their lists, so that no other code
+//! can be using them when their contents go. Then the kernel forgets the contents, and the blocks are free again. The pass
 //! does not meet blocks that were given back before and not used since. Blocks below the given order are left alone.
 //! Each piece costs a system call, and a huge page that is given back in part is lost as a huge page.
 //!
@@ -43,7 +43,8 @@ impl Arena {
             for &(pfn, order) in blocks.blocks() {
                 let at = (pfn.0 - self.first.0) << geometry.page_shift;
                 let len = order.frames() << geometry.page_shift;
-                // SAFETY: the block was free and is this function's until `blocks` ends: no code refers to its contents.
+                // SAFETY: the block was free and is this function's until `blocks` ends, so no code refers to its
+                // contents.
                 unsafe { self.inner.memory.discard(at as usize, len as usize) }?;
                 trimmed.blocks += 1;
                 trimmed.bytes += len;

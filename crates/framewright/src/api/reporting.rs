@@ -1,4 +1,4 @@
-//! Free page reporting, for a machine whose memory a host backs: an iterator over free blocks that were not reported yet.
+//! Free page reporting, for a machine whose memory a host backs: the free blocks that were not reported yet.
 //!
 //! ```ignore
 //! for blocks in pages.report_free(Order(9))? {

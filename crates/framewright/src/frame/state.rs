@@ -20,7 +20,8 @@ pub(crate) enum Kind {
     Quarantined,
 }
 
-// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-62 generation, 63 reported.
+// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-62 generation,
+// 63 reported.
 //
 // Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these is
 // detected. A word with a wrong check counts as quarantined: no code takes it for a free block. A flipped bit 15 costs

@@ -1,8 +1,8 @@
 //! Free page reporting: which free blocks nobody was told of yet (Linux: `mm/page_reporting.c`).
 //!
-//! A host that backs this memory wants to know which of it is free, to take its own memory back. A bit of a free block's
-//! state says that the block was reported. The bit ends with the block: an allocation, a split or a merge clears it. So
-//! a pass over the free lists finds exactly what became free since the last one.
+//! A host that backs this memory wants to know which of it is free, to take its own memory back. A bit of a free
+//! block's state says that the block was reported. The bit ends with the block: an allocation, a split or a merge
+//! clears it. So a pass over the free lists finds exactly what became free since the last one.
 //!
 //! A pass takes blocks off their lists, a few in each lock section. They are allocated blocks meanwhile, so no request
 //! gets them, and every count is right at any moment. Afterwards they are freed with the mark, at the back of their
