@@ -441,6 +441,7 @@ call! {
         pages.interrupt().map(|interrupt| {
             let block = interrupt.alloc(&request);
             let freed = block.is_ok_and(|pfn| interrupt.free(pfn, request.order).is_ok());
+            let _ = interrupt.alloc_contig(3, request.order, &request).map(|run| interrupt.free_range(run));
             let count = interrupt.alloc_bulk(&request, out).unwrap_or(0);
             (interrupt.free_bulk(out.get(..count).unwrap_or(&[]), request.order), freed)
         })

@@ -109,3 +109,27 @@ fn threads_as_cpus_lose_nothing() {
     crowd::<2>();
     crowd::<3>();
 }
+
+/// A run of frames that fits into a block needs no search, so an interrupt may ask for it.
+#[test]
+fn an_interrupt_gets_contiguous_frames() {
+    let pages = small(&Board::<2>, 2);
+    let before = pages.validate().unwrap().free;
+    for context in [Context::Interrupt, Context::Task] {
+        run_on(1, context);
+        let interrupt = pages.interrupt().unwrap();
+        for (frames, align) in [(1, 0), (3, 4), (300, 0), (1024, 10), (5, 9)] {
+            let run = interrupt.alloc_contig(frames, Order(align), &Request::page(GFP_KERNEL)).unwrap();
+            assert!(run.frames() == frames && run.start.is_aligned(Order(align)), "{run:?}");
+            interrupt.free_range(run).unwrap();
+        }
+        let large = pages.alloc_contig(1025, Order(0), &Request::page(GFP_KERNEL));
+        assert_eq!(
+            large.map(|run| pages.free_range(run)),
+            if context == Context::Task { Ok(Ok(())) } else { Err(AllocError::InInterrupt) }
+        );
+    }
+    run_on(0, Context::Task);
+    pages.drain_all();
+    assert_eq!(pages.validate().unwrap().free, before);
+}

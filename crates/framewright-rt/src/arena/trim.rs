@@ -1,9 +1,9 @@
 //! Gives free memory back to the operating system.
 //!
 //! A pass of free page reporting (`framewright::Reporting`) takes free blocks off their lists, so that no other code
-//! can be using them when their contents go. Then the kernel forgets the contents, and the blocks are free again. The pass
-//! does not meet blocks that were given back before and not used since. Blocks below the given order are left alone.
-//! Each piece costs a system call, and a huge page that is given back in part is lost as a huge page.
+//! can be using them when their contents go. Then the kernel forgets the contents, and the blocks are free again. The
+//! pass does not meet blocks that were given back before and not used since. Blocks below the given order are left
+//! alone. Each piece costs a system call, and a huge page that is given back in part is lost as a huge page.
 //!
 //! Pages given back read as zero when they are used again, as new ones do. A block allocated later may include older
 //! pages, so it need not be zero. A caller that needs zeros asks for them with `__GFP_ZERO`.

@@ -17,7 +17,7 @@ use crate::api::bulk::BulkFree;
 use crate::seam::machine::Machine;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{__GFP_DIRECT_RECLAIM, Gfp, Request};
-use crate::types::units::{Order, Pfn};
+use crate::types::units::{Order, Pfn, PfnRange};
 
 /// The calls that an interrupt may make; from [`Allocator::interrupt`].
 pub struct Interrupt<'w, 'a, M: Machine>(&'w Allocator<'a, M>);
@@ -85,6 +85,22 @@ impl<M: Machine> Interrupt<'_, '_, M> {
     /// As [`Allocator::alloc_bulk`].
     pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
         self.0.alloc_bulk(&without_reclaim(request), out)
+    }
+
+    /// Allocates as [`Allocator::alloc_contig`] does, without reclaim whatever the flags say.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc_contig`].
+    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        self.0.alloc_contig(frames, align, &without_reclaim(request))
+    }
+
+    /// Frees as [`Allocator::free_range`] does.
+    ///
+    /// # Errors
+    /// As [`Allocator::free_range`].
+    pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        self.0.free_range(range)
     }
 
     /// Frees as [`Allocator::free_bulk`] does.

@@ -172,13 +172,13 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`.
     ///
-    /// They are a block whose tail is freed, or else the first possible range of a zone.
+    /// They are a block whose tail is freed, or else the first possible range of a zone. An interrupt gets a block's
+    /// part or nothing, and so does a machine without mobility.
     ///
     /// # Errors
-    /// `frames` is 0, `align` is above 51, or there is no such range; or this is an interrupt.
+    /// `frames` is 0, `align` is above 51, or there is no such range. In an interrupt also if the range, with its
+    /// alignment, is larger than the largest block.
     pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
-        self.needs_mobility()?;
-        self.outside_of_interrupts()?;
         if frames == 0 {
             return Err(AllocError::BadRange(PfnRange::new(0, 0)));
         }
@@ -190,6 +190,7 @@ impl<M: Machine> Allocator<'_, M> {
         if order <= self.geometry().max_order {
             return self.contig_of_block(frames, align, &Request { order, ..*request });
         }
+        self.may_search()?;
         self.check(&Request { order: Order(0), ..*request })?;
         let world = self.world();
         let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
@@ -197,6 +198,12 @@ impl<M: Machine> Allocator<'_, M> {
         let range = range.ok_or(AllocError::NoMemory { why: Why::Fragmented })?;
         self.announce_range(range, request.gfp);
         Ok(range)
+    }
+
+    /// Refuses a search of zones, which isolates pageblocks and waits for other CPUs.
+    fn may_search(&self) -> Result<(), AllocError> {
+        self.needs_mobility()?;
+        self.outside_of_interrupts()
     }
 
     /// Allocates a block and frees its tail, or else allocates a range.
@@ -226,7 +233,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// Allocates a range where a block failed.
     fn contig_of_pieces(&self, frames: u64, align: Order, block: &Request, why: Why) -> Result<PfnRange, AllocError> {
         // A range may mix mobilities, which the mechanisms may forbid.
-        let is_scattered = why == Why::Fragmented && !self.mechanisms().mixes_last();
+        let is_scattered = why == Why::Fragmented && !self.mechanisms().mixes_last() && self.may_search().is_ok();
         let Some(range) = is_scattered.then(|| self.search_above_mark(frames, align, block)).flatten() else {
             return Err(self.failed(block, why));
         };

@@ -314,7 +314,9 @@ fn a_call_that_needs_a_feature_is_refused() {
         let mobility = AllocError::LeftOut(Feature::Mobility);
         assert_eq!(pages.alloc_range(range, GFP_KERNEL), Err(mobility));
         assert_eq!(pages.alloc_at(Pfn(0x100), Order(0), GFP_KERNEL), Err(mobility));
-        assert_eq!(pages.alloc_contig(5, Order(0), &page), Err(mobility));
+        assert_eq!(pages.alloc_contig(1 << 20, Order(0), &page), Err(mobility));
+        let run = pages.alloc_contig(5, Order(0), &page).unwrap();
+        assert_eq!((run.frames(), pages.free_range(run)), (5, Ok(())));
         assert_eq!(pages.take_offline(range), Err(mobility));
         assert_eq!(pages.add_memory(range), Err(AllocError::LeftOut(Feature::SectionInit)));
         assert!(!pages.init_section(NodeId(0)));
