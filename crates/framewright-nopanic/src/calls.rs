@@ -408,6 +408,10 @@ call! {
         (step.name(), step.instructions())
     }
 
+    fn violation(violation: Violation) -> bool {
+        violation.is_of_the_moment()
+    }
+
     fn display_mechanisms(sink: &'static mut Sink, mechanisms: Mechanisms) -> fmt::Result {
         write!(sink, "{mechanisms}")
     }

@@ -4,4 +4,5 @@
 
 pub(crate) mod report_source;
 pub mod validate;
+mod violation;
 pub(crate) mod field_map;

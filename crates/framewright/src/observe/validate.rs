@@ -15,6 +15,7 @@
 //! | B6 | no two free buddies have the same type and zone (exceptions: below) |
 //! | B7 | a zone's count of blocks marked "merge skipped" is right |
 //! | C1 | the check runs in no interrupt; in one, nothing else is checked |
+//! | C2 | the check has a CPU, and can take every CPU's lists: no call is in progress |
 //! | F1 | blocks do not overlap: no block starts inside another |
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
@@ -35,6 +36,9 @@
 //! | S3 | what a CPU keeps of a counter is within its threshold |
 //! | S4 | the total of free frames is the sum over all zones; that of a node counter, over all nodes |
 //!
+//! C1 and C2 say that the allocator is not at rest ([`Violation::is_of_the_moment`]). Then nothing is known of the
+//! others, and the check may be made again.
+//!
 //! - B5: with `hygiene=loose`, a block smaller than a pageblock may be on the list of another type that requests ask
 //!   for.
 //! - B6: two buddies may stay apart if one is marked "merge skipped". Above the pageblock order, two buddies of
@@ -42,12 +46,12 @@
 //! - I1: a caller that allocates a range undoes both, and at a quiescent point no such caller exists.
 //! - S1: the counters are less than the allocations if they were not always on.
 
-use core::fmt;
-
 use crate::api::allocator::Allocator;
 use crate::frame::frame::Part;
 use crate::frame::head::Head;
 use crate::frame::state::Kind;
+pub use crate::observe::violation::Violation;
+use crate::observe::violation::{equal, not_at_rest};
 use crate::pcp::pcp::Claim;
 use crate::policy::mechanisms::Hygiene;
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -55,7 +59,7 @@ use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::counts::BlockCount;
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{CpuId, Frame, Order, Pfn};
+use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
@@ -112,35 +116,6 @@ impl FrameCounts {
     }
 }
 
-/// A violated invariant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// Its number in the table of this module.
-    pub invariant: &'static str,
-    /// The frame where it is violated, if there is one.
-    pub pfn: Option<Pfn>,
-    /// Expected value.
-    pub expected: u64,
-    /// Found value.
-    pub found: u64,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invariant {} is violated", self.invariant)?;
-        if let Some(pfn) = self.pfn {
-            write!(f, " at frame {pfn}")?;
-        }
-        write!(f, ": expected {}, found {}", self.expected, self.found)
-    }
-}
-
-impl core::error::Error for Violation {}
-
-fn equal(invariant: &'static str, pfn: Option<Pfn>, expected: u64, found: u64) -> Result<(), Violation> {
-    if expected == found { Ok(()) } else { Err(Violation { invariant, pfn, expected, found }) }
-}
-
 /// Checks a whole allocator.
 pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, Violation> {
     let mut total = FrameCounts::default();
@@ -154,7 +129,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, 
         equal("B7", None, skipped, zone.count.skipped_racy().0)?;
         lists_of(world, zone)?;
         deferred_of(world, zone, &mut census)?;
-        let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
+        let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or_else(not_at_rest)?;
         equal("P2", None, census.pcp, rings)?;
         equal("P2", None, cached, entries)?;
         counts_of(world, zone, &census)?;
@@ -380,15 +355,14 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone
         let Some(record) = world.pcps.record(CpuId(cpu), zone.idx.index()) else { continue };
         let mut sum = 0_u64;
         let mut wrong = None;
-        if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone, Claim::Wait) {
-            equal("P2", None, 1, u64::from(guard.fits()))?;
-            guard.entries(|frame, order| {
-                sum = sum.saturating_add(order.frames());
-                entries = entries.wrapping_add(mark(frame));
-                let fits = frames.head(frame) == Head::pcp(order) && frames.pageblock(frame).zone() == Some(zone.idx);
-                wrong = wrong.or((!fits).then_some(frame));
-            });
-        }
+        let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone, Claim::Wait) else { return not_at_rest() };
+        equal("P2", None, 1, u64::from(guard.fits()))?;
+        guard.entries(|frame, order| {
+            sum = sum.saturating_add(order.frames());
+            entries = entries.wrapping_add(mark(frame));
+            let fits = frames.head(frame) == Head::pcp(order) && frames.pageblock(frame).zone() == Some(zone.idx);
+            wrong = wrong.or((!fits).then_some(frame));
+        });
         equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
         equal("P2", None, sum, u64::from(record.count_racy(frames.geometry.pageblock_order)))?;
         // A freed block of any size waits until the next one is freed.

@@ -161,3 +161,21 @@ fn threads_lose_nothing() {
     let after = pages.validate().unwrap();
     assert_eq!(after.free + after.pcp, before.free);
 }
+
+/// The check says that the lists are in use, and claims no damage.
+#[test]
+fn a_check_while_lists_are_in_use_finds_no_damage() {
+    on_small_machine(|pages| {
+        let page = pages.alloc(&Request::page(GFP_KERNEL)).unwrap();
+        pages.free(page, Order(0)).unwrap();
+        let frozen = pages.freeze().unwrap();
+        let found = pages.validate().unwrap_err();
+        assert!(found.is_of_the_moment(), "{found}");
+        assert_eq!(found.to_string(), "the allocator is in use, or the caller in an interrupt (invariant C2)");
+        drop(frozen);
+        pages.validate().unwrap();
+        pages.machine().run_on(CpuId(7));
+        assert_eq!(pages.validate(), Err(found), "a caller without a CPU finds out nothing either");
+        pages.machine().run_on(CpuId(0));
+    });
+}
