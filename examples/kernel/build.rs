@@ -1,0 +1,23 @@
+//! Passes the linker what a kernel needs: its own script, a fixed address, no start files and no C library.
+//!
+//! The bare target is linked by `rust-lld` itself, the host's target through a C compiler, which passes options on.
+//! Rejected: `.cargo/config.toml`, whose flags cargo ignores where `RUSTFLAGS` is set or the command runs elsewhere.
+
+use std::env;
+
+fn main() {
+    let script = format!("{}/kernel.ld", env::var("CARGO_MANIFEST_DIR").unwrap_or_default());
+    println!("cargo::rerun-if-changed={script}");
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_bare = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "none");
+    let own: &[&str] =
+        if is_bare { &["--no-pie", "-static"] } else { &["-nostdlib", "-nostartfiles", "-static", "-no-pie"] };
+    let pass = if is_bare { "" } else { "-Wl," };
+    for argument in own {
+        println!("cargo::rustc-link-arg-bins={argument}");
+    }
+    // The build id would be a second note, in front of the one that QEMU looks for.
+    for argument in [format!("-T{script}"), "--build-id=none".into(), "--gc-sections".into()] {
+        println!("cargo::rustc-link-arg-bins={pass}{argument}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The local APIC: this CPU's timer, and interrupts to other CPUs. And the clock, which the first CPU calibrates.
+//!
+//! The xAPIC's registers lie in memory. An interrupt to another CPU takes two writes, so it is sent with interrupts
+//! off. NMI handlers send none.
+
+use core::ptr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::cpu;
+use crate::instructions::{irq_restore, irq_save, read_port, time_stamp, write_port};
+use crate::interrupts::vector;
+
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static TICKS_PER_MILLISECOND: AtomicU64 = AtomicU64::new(1);
+
+/// Registers, by their offset.
+mod register {
+    pub(super) const ID: usize = 0x20;
+    pub(super) const TASK_PRIORITY: usize = 0x80;
+    pub(super) const END_OF_INTERRUPT: usize = 0xb0;
+    pub(super) const SPURIOUS_VECTOR: usize = 0xf0;
+    pub(super) const COMMAND: usize = 0x300;
+    pub(super) const COMMAND_TARGET: usize = 0x310;
+    pub(super) const TIMER_VECTOR: usize = 0x320;
+    pub(super) const TIMER_COUNT: usize = 0x380;
+    pub(super) const TIMER_DIVISOR: usize = 0x3e0;
+}
+
+/// What is sent to another CPU.
+#[derive(Clone, Copy)]
+pub(crate) enum Message {
+    Nmi,
+    Fence,
+    Init,
+    /// Begin in real mode at this page.
+    Start(u8),
+}
+
+fn read(register: usize) -> u32 {
+    // SAFETY: `set_base` noted where the registers are; reading them has no effect on memory.
+    unsafe { ptr::read_volatile((BASE.load(Ordering::Relaxed) + register) as *const u32) }
+}
+
+fn write(register: usize, value: u32) {
+    // SAFETY: as in `read`; the values written here make no device access memory.
+    unsafe { ptr::write_volatile((BASE.load(Ordering::Relaxed) + register) as *mut u32, value) }
+}
+
+/// Notes where the registers are, silences the old interrupt controller, and calibrates the clock.
+///
+/// Context: the first CPU, once.
+pub(crate) fn set_base(base: usize) {
+    BASE.store(base, Ordering::Relaxed);
+    for mask in [0x21, 0xa1] {
+        write_port(mask, 0xff);
+    }
+    TICKS_PER_MILLISECOND.store(ticks_in_50_milliseconds() / 50, Ordering::Relaxed);
+}
+
+/// Lets the third counter of the interval timer, at 1.193182 MHz, run down once.
+fn ticks_in_50_milliseconds() -> u64 {
+    const COUNT: u16 = 59_659;
+    const CONTROL: u16 = 0x61;
+    write_port(CONTROL, read_port(CONTROL) & !0b10 | 0b01);
+    write_port(0x43, 0b1011_0000);
+    let [low, high] = COUNT.to_le_bytes();
+    write_port(0x42, low);
+    write_port(0x42, high);
+    let start = time_stamp();
+    while read_port(CONTROL) & 1 << 5 == 0 {}
+    time_stamp() - start
+}
+
+/// Switches this CPU's APIC on with its first timer interrupt, and notes its number in the CPU's area.
+pub(crate) fn enable() {
+    cpu::area(cpu::number()).apic.store(own_number(), Ordering::Relaxed);
+    write(register::TASK_PRIORITY, 0);
+    write(register::SPURIOUS_VECTOR, 0x100 | u32::from(vector::SPURIOUS));
+    write(register::TIMER_DIVISOR, 0b0011); // by 16
+    write(register::TIMER_VECTOR, vector::TIMER.into()); // once
+    set_timer(10_000);
+}
+
+/// Returns the APIC number of this CPU.
+pub(crate) fn own_number() -> u8 {
+    (read(register::ID) >> 24) as u8
+}
+
+/// Sets this CPU's timer to one interrupt, after `count` times 16 cycles of its bus.
+pub(crate) fn set_timer(count: u32) {
+    write(register::TIMER_COUNT, count);
+}
+
+/// Lets the APIC deliver further interrupts.
+pub(crate) fn end_of_interrupt() {
+    write(register::END_OF_INTERRUPT, 0);
+}
+
+/// Sends a message to the CPU with an APIC number.
+///
+/// Context: not in an NMI.
+pub(crate) fn send(apic: u8, message: Message) {
+    let command = match message {
+        Message::Nmi => 0x4400,
+        Message::Fence => 0x4000 | u32::from(vector::FENCE),
+        Message::Init => 0x4500,
+        Message::Start(page) => 0x4600 | u32::from(page),
+    };
+    let saved = irq_save();
+    write(register::COMMAND_TARGET, u32::from(apic) << 24);
+    write(register::COMMAND, command);
+    while read(register::COMMAND) & 1 << 12 != 0 {} // until it is on its way
+    irq_restore(saved);
+}
+
+/// Returns the milliseconds since the machine began.
+pub(crate) fn milliseconds() -> u64 {
+    time_stamp() / TICKS_PER_MILLISECOND.load(Ordering::Relaxed).max(1)
+}
+
+/// Waits for some milliseconds without giving way.
+pub(crate) fn wait(milliseconds_to_wait: u64) {
+    let end = milliseconds() + milliseconds_to_wait;
+    while milliseconds() < end {
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,162 @@
+//! The page allocator: this kernel as Framewright sees it, and its boot.
+//!
+//! This file is what a kernel writes to embed it. Everything else is a kernel with or without it.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use framewright::request::GFP_KERNEL;
+use framewright::units::{NodeId, Order, Pfn, PfnRange};
+use framewright::{Config, Region, Request};
+use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel, bytes, place};
+
+use crate::cpu::{self, MAX_CPUS, Running};
+use crate::plant::{self, Plant};
+use crate::pvh::Loaded;
+use crate::serial::{self, println};
+use crate::{fence, instructions};
+
+/// This kernel, to the allocator.
+pub(crate) struct Machine;
+
+/// The allocator.
+pub(crate) type Pages = framewright_kernel::Pages<Machine>;
+
+static PAGES: Framewright<Machine> = Framewright::new();
+
+// SAFETY: threads switch only where no pin is held, `%gs` has the CPU's own number, and a handler says which it is. The
+// planted faults break this, which is what they are for.
+unsafe impl Kernel for Machine {
+    const CONTEXTS: Contexts = Contexts::Interrupts;
+    const FENCES: Fences = Fences::Interrupts;
+
+    #[inline]
+    fn pin(&self) {
+        if !plant::is(Plant::PinKeepsPreemption) {
+            cpu::pin();
+        }
+    }
+
+    #[inline]
+    fn unpin(&self) {
+        if !plant::is(Plant::PinKeepsPreemption) {
+            cpu::unpin();
+        }
+    }
+
+    #[inline]
+    fn irq_save(&self) -> usize {
+        instructions::irq_save()
+    }
+
+    #[inline]
+    fn irq_restore(&self, saved: usize) {
+        instructions::irq_restore(saved);
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        cpu::number()
+    }
+
+    #[inline]
+    fn context(&self) -> Context {
+        match cpu::running() {
+            Running::Thread => Context::Task,
+            Running::Interrupt if plant::is(Plant::SharedInterruptCpu) => Context::Task,
+            Running::Interrupt => Context::Interrupt,
+            Running::Nmi => Context::Other,
+        }
+    }
+
+    fn fence_others(&self) {
+        if !plant::is(Plant::FenceReachesNobody) {
+            fence::others();
+        }
+    }
+
+    fn interrupts_on(&self) -> bool {
+        instructions::flags() & instructions::INTERRUPTS_ON != 0
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        // SAFETY: the block was just allocated, and all memory is mapped at its address.
+        unsafe { core::ptr::write_bytes((pfn.0 << PAGE_SHIFT) as *mut u8, 0, (order.frames() << PAGE_SHIFT) as usize) };
+    }
+}
+
+const PAGE_SHIFT: u32 = 12;
+/// What the page tables map: the first 512 GiB.
+const MAPPED: PfnRange = PfnRange::new(0, 1 << 27);
+/// Entries of the memory map that are used.
+const MAX_REGIONS: usize = 32;
+/// Everything below 1 MiB: firmware, the start information, the trampoline.
+const FIRMWARE: PfnRange = PfnRange::new(0, 0x100);
+/// Stacks have 32 KiB.
+const STACK_ORDER: Order = Order(3);
+
+unsafe extern "C" {
+    static kernel_start: u8;
+    static kernel_end: u8;
+}
+
+/// Sets the allocator up over the loader's memory map.
+///
+/// Context: the first CPU, once, before the others start.
+pub(crate) fn boot(loaded: Loaded, cpus: usize) {
+    let mut regions = [Region::usable(0, 0, 0); MAX_REGIONS];
+    let whole = |(start, end): (u64, u64)| Region::usable(start.div_ceil(1 << PAGE_SHIFT), end >> PAGE_SHIFT, 0);
+    let usable = loaded.memory().map(whole).filter(|region| !region.range.is_empty());
+    let count = regions.iter_mut().zip(usable).map(|(place, region)| *place = region).count();
+    let regions = &mut regions[..count];
+    regions.sort_unstable_by_key(|region| region.range.start);
+    for Region { range, .. } in &*regions {
+        println!("memory: frames {:#x} to {:#x}", range.start.0, range.end.0);
+    }
+    let page_of = |symbol: *const u8| symbol as u64 >> PAGE_SHIFT;
+    let image = PfnRange::new(page_of(&raw const kernel_start), page_of(&raw const kernel_end));
+    let nodes = [NodeId(0); MAX_CPUS];
+    let config = Config { reserved: &[FIRMWARE, image], ..Config::new(regions, &nodes[..cpus]) };
+    let result = bytes::<Machine>(&config).and_then(|bytes| {
+        let room = place(&config, bytes, MAPPED);
+        let Some(room) = room else { serial::refuse(format_args!("no memory for {bytes} bytes of descriptors")) };
+        let config = Config { reserved: &[FIRMWARE, image, room], ..config };
+        // SAFETY: the room is usable memory that is not reserved, so nothing else is there, and all memory is mapped.
+        let block = unsafe { core::slice::from_raw_parts_mut((room.start.0 << PAGE_SHIFT) as *mut u8, bytes) };
+        println!("descriptors: {bytes} bytes from frame {:#x} on", room.start.0);
+        PAGES.boot(&Machine, &config, block)
+    });
+    if let Err(error) = result {
+        serial::refuse(format_args!("the allocator does not boot: {error}"));
+    }
+}
+
+/// Returns the allocator; `None` before its boot.
+pub(crate) fn started() -> Option<&'static Pages> {
+    PAGES.get()
+}
+
+/// Returns the allocator. Context: after its boot.
+pub(crate) fn get() -> &'static Pages {
+    let Some(pages) = started() else { serial::die(format_args!("the allocator is used before its boot")) };
+    pages
+}
+
+/// Frames of all stacks.
+static STACK_FRAMES: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the end of a new stack.
+pub(crate) fn stack() -> u64 {
+    let request = Request { order: STACK_ORDER, ..Request::page(GFP_KERNEL) };
+    match get().alloc(&request) {
+        Ok(pfn) => {
+            STACK_FRAMES.fetch_add(STACK_ORDER.frames(), Ordering::Relaxed);
+            (pfn.0 + STACK_ORDER.frames()) << PAGE_SHIFT
+        }
+        Err(error) => serial::die(format_args!("no memory for a stack: {error}")),
+    }
+}
+
+/// Returns the frames that stacks have.
+pub(crate) fn stack_frames() -> u64 {
+    STACK_FRAMES.load(Ordering::Relaxed)
+}
