@@ -2,7 +2,7 @@
 # Checks that what the documents point at exists.
 #
 # Why: a guide whose file names have rotted misleads worse than none. Looks at README.md, CONTRIBUTING.md, everything under
-# docs/ and the README.md of crates, outside fenced blocks:
+# docs/ and the README.md of crates and examples, outside fenced blocks:
 #   [text](path#heading)      the file or folder exists, seen from the document; so does the heading, in a Markdown file
 #   `dir/file.rs`             so does the file, seen from the document, from the root, or as the end of a file's path;
 #   `file.rs`                 likewise for .sh, .toml, .md and .awk, and for folders written with a final slash
@@ -117,7 +117,7 @@ broken_link() {
 broken() {
     local root=$1 document kind text
     find "$root" \( -name .git -o -name target \) -prune -o -print >"$work/tree"
-    for document in "$root"/README.md "$root"/CONTRIBUTING.md $(find "$root/docs" "$root"/crates/*/README.md -name '*.md' 2>/dev/null | sort); do
+    for document in "$root"/README.md "$root"/CONTRIBUTING.md $(find "$root/docs" "$root"/{crates,examples}/*/README.md -name '*.md' 2>/dev/null | sort); do
         [ -f "$document" ] || continue
         while read -r kind text; do
             "broken_$kind" "$document" "$text"

@@ -8,7 +8,8 @@
 #   module  a doc comment that says only "See the module's description": say what the item is
 #   words   "anew" (again), "so many" (n), "by the hand of" (by)
 #   long    a comment line of more than 120 columns, which rustfmt leaves as it is
-# Looks at the comments of crates/*/src and ci/*/src, and outside code at README.md, CONTRIBUTING.md and docs/, whose lines may be long.
+# Looks at the comments of crates/*/src, ci/*/src and examples/*/src, and outside code at README.md, CONTRIBUTING.md, docs/ and the
+# README.md of examples, whose lines may be long.
 #
 # Fails if a crate or document has more findings than ci/prose.allowed allows it (none, if it is not listed there), if that file
 # lists something that does not exist, or if the self-test, planted findings among sound lines, is not found exactly.
@@ -226,8 +227,8 @@ if [ $# -gt 0 ]; then
     exit
 fi
 units=()
-for unit in crates/*/src ci/*/src; do
+for unit in crates/*/src ci/*/src examples/*/src; do
     units+=("${unit%/src}")
 done
-mapfile -t -O "${#units[@]}" units < <(printf '%s\n' README.md CONTRIBUTING.md; find docs -name '*.md' | sort)
+mapfile -t -O "${#units[@]}" units < <(printf '%s\n' README.md CONTRIBUTING.md examples/*/README.md; find docs -name '*.md' | sort)
 check ci/prose.allowed "${units[@]}"
