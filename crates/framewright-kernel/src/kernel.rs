@@ -72,14 +72,18 @@ pub enum Context {
 }
 
 /// How one CPU's stores are ordered against another CPU's loads without a full fence in each allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fences {
+pub enum Fences<K: ?Sized> {
     /// Both sides execute a full fence: right on every machine, and some 20 cycles in each allocation.
     Full,
     /// The machine has one CPU: the compiler's order suffices.
     OneCpu,
-    /// Allocations execute none. [`Kernel::fence_others`] interrupts the other CPUs where lists are drained.
-    Interrupts,
+    /// Allocations execute none; this function makes every other CPU pass a full fence.
+    ///
+    /// It interrupts them, and returns when all have passed one. Drains call it.
+    ///
+    /// Context: pinned, in a task, with interrupts as the allocator's caller has them. Without locks of the allocator.
+    /// Several CPUs may be here at once, so a CPU that waits must still answer the others: interrupts stay on.
+    Interrupts(fn(&K)),
 }
 
 /// A kernel, as the allocator uses it.
@@ -95,7 +99,7 @@ pub enum Fences {
 /// - [`Kernel::cpu`] returns the running CPU's number, and no other CPU has that number.
 /// - [`Kernel::context`] tells apart those contexts that [`Kernel::CONTEXTS`] keeps apart, and returns
 ///   [`Context::Other`] in every context that may have interrupted one of its kind.
-/// - With [`Fences::OneCpu`] there is one CPU. With [`Fences::Interrupts`], [`Kernel::fence_others`] does what it says.
+/// - With [`Fences::OneCpu`] there is one CPU. With [`Fences::Interrupts`], its function does what is said there.
 ///
 /// A kernel that breaks one of these makes two contexts use one CPU's lists at once: a page may be handed out twice.
 #[allow(unsafe_code, reason = "the allocator's fast path is sound only if the kernel keeps this contract")]
@@ -104,7 +108,7 @@ pub unsafe trait Kernel: Sync + 'static {
     const CONTEXTS: Contexts;
 
     /// How stores of one CPU are ordered against loads of another.
-    const FENCES: Fences = Fences::Full;
+    const FENCES: Fences<Self> = Fences::Full;
 
     /// Mechanisms, if they are known when the kernel is compiled; all other code is then left out.
     const MECHANISMS: Option<Mechanisms> = None;
@@ -152,12 +156,6 @@ pub unsafe trait Kernel: Sync + 'static {
         let cpu = self.cpu();
         (cpu < cpus).then(|| set.wrapping_mul(cpus).wrapping_add(cpu))
     }
-
-    /// Makes every other CPU pass a full fence; returns when all have. For [`Fences::Interrupts`].
-    ///
-    /// Context: pinned, in a task, with interrupts as the allocator's caller has them. Without locks of the allocator.
-    /// Several CPUs may be here at once, so a CPU that waits must still answer the others: interrupts stay on.
-    fn fence_others(&self) {}
 
     /// Returns whether interrupts of this CPU are on. For [`Fences::Interrupts`].
     ///

@@ -160,19 +160,19 @@ impl<K: Kernel> Machine for KernelMachine<K> {
     fn light_fence(&self) {
         match K::FENCES {
             Fences::Full => fence(Ordering::SeqCst),
-            Fences::OneCpu | Fences::Interrupts => compiler_fence(Ordering::SeqCst),
+            Fences::OneCpu | Fences::Interrupts(_) => compiler_fence(Ordering::SeqCst),
         }
     }
 
     fn heavy_fence(&self) {
         fence(Ordering::SeqCst);
-        if matches!(K::FENCES, Fences::Interrupts) {
-            self.kernel.fence_others();
+        if let Fences::Interrupts(others) = K::FENCES {
+            others(self.kernel);
         }
     }
 
     fn may_fence(&self) -> bool {
-        !matches!(K::FENCES, Fences::Interrupts) || self.kernel.interrupts_on()
+        !matches!(K::FENCES, Fences::Interrupts(_)) || self.kernel.interrupts_on()
     }
 
     fn relax(&self) {

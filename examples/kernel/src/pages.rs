@@ -27,7 +27,11 @@ static PAGES: Framewright<Machine> = Framewright::new();
 // planted faults break this, which is what they are for.
 unsafe impl Kernel for Machine {
     const CONTEXTS: Contexts = Contexts::Interrupts;
-    const FENCES: Fences = Fences::Interrupts;
+    const FENCES: Fences<Self> = Fences::Interrupts(|_| {
+        if !plant::is(Plant::FenceReachesNobody) {
+            fence::others();
+        }
+    });
 
     #[inline]
     fn pin(&self) {
@@ -65,12 +69,6 @@ unsafe impl Kernel for Machine {
             Running::Interrupt if plant::is(Plant::SharedInterruptCpu) => Context::Task,
             Running::Interrupt => Context::Interrupt,
             Running::Nmi => Context::Other,
-        }
-    }
-
-    fn fence_others(&self) {
-        if !plant::is(Plant::FenceReachesNobody) {
-            fence::others();
         }
     }
 

@@ -198,7 +198,8 @@ unsafe impl Sync for GsKernel {}
 #[allow(unsafe_code, reason = "as above")]
 unsafe impl Kernel for GsKernel {
     const CONTEXTS: Contexts = Contexts::Interrupts;
-    const FENCES: Fences = Fences::Interrupts;
+    /// There is no other CPU to interrupt.
+    const FENCES: Fences<Self> = Fences::Interrupts(|_| ());
 
     #[inline(always)]
     fn pin(&self) {

@@ -103,7 +103,7 @@ pub(crate) struct Single;
 // SAFETY: one thread uses it.
 unsafe impl Kernel for Single {
     const CONTEXTS: Contexts = Contexts::InterruptsOff;
-    const FENCES: Fences = Fences::OneCpu;
+    const FENCES: Fences<Self> = Fences::OneCpu;
     fn pin(&self) {}
     fn unpin(&self) {}
     fn irq_save(&self) -> usize {
