@@ -82,7 +82,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.nodes
     }
 
-    /// Number of CPUs.
+    /// Number of CPU records: one for each context of each CPU ([`Config::contexts`]).
     pub fn cpus(&self) -> usize {
         self.world.shared.cpus.len()
     }
