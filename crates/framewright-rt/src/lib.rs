@@ -54,15 +54,15 @@ pub use words::NativeWord;
 
 /// The readme's example is compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../docs/project.md")]
 struct Readme;
 
 /// So is that of the embedder's guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/embedding.md")]
+#[doc = include_str!("../docs/embedding.md")]
 struct Embedding;
 
 /// And that of the page on movable memory.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/movable-pages.md")]
+#[doc = include_str!("../docs/movable-pages.md")]
 struct MovablePages;

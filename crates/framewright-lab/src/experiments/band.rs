@@ -16,7 +16,7 @@ use crate::reproduce::headline::{Headline, Verdict};
 use crate::reproduce::variation::Band;
 
 /// The recorded file.
-const RECORDED: &str = include_str!("../../../../data/reproduced/quick.toml");
+const RECORDED: &str = include_str!("../../data/reproduced/quick.toml");
 /// Head of the file.
 const HEAD: &str = "\
 # The least and the most of each figure that a quick run shows first, in its unit, by experiment and row: with several

@@ -114,7 +114,7 @@ pub struct PairCost {
 
 impl Published for NumaStatsTable {
     const FILE: &'static str = "numa-stats.toml";
-    const TEXT: &'static str = include_str!("../../../../data/published/numa-stats.toml");
+    const TEXT: &'static str = include_str!("../../data/published/numa-stats.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         ensure!(self.cpus != 0, "there is no CPU");

@@ -7,7 +7,7 @@ use framewright_sim::model::Costs;
 use proptest::prelude::*;
 
 /// A machine with two sockets, whose numbers mean nothing.
-const SMALL: &str = include_str!("../../../../data/machines/generic.toml");
+const SMALL: &str = include_str!("../../data/machines/generic.toml");
 
 fn built_in() -> impl Iterator<Item = Spec> {
     machine::names().map(|name| machine::named(name).unwrap())

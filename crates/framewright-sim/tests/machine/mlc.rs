@@ -38,7 +38,7 @@ fn any_shape_prints_them() {
 
 #[test]
 fn lines_that_move_in_pairs_make_no_difference() {
-    let text = include_str!("../../../../data/machines/generic.toml").replace("{ lines = 1,", "{ lines = 2,");
+    let text = include_str!("../../data/machines/generic.toml").replace("{ lines = 1,", "{ lines = 2,");
     let spec = machine::parse("pairs.toml", &text).unwrap();
     assert!(spec.model().pairs);
     let table = table(&spec);

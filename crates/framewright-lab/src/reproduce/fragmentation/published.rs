@@ -8,7 +8,7 @@ use crate::reproduce::estimate::Estimate;
 use crate::reproduce::published::{Published, is_amount, names_differ, read};
 
 /// Results of a real kernel in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
-const REAL_FILE: &str = include_str!("../../../../../data/published/linux-6.1-thpfioscale-1g.json");
+const REAL_FILE: &str = include_str!("../../../data/published/linux-6.1-thpfioscale-1g.json");
 /// That machine, in words.
 pub const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024 MiB, three boots";
 /// Our configurations of that machine, and what its rounds call them.
@@ -134,7 +134,7 @@ pub struct Earlier {
 
 impl Published for FragmentationTables {
     const FILE: &'static str = "fragmentation.toml";
-    const TEXT: &'static str = include_str!("../../../../../data/published/fragmentation.toml");
+    const TEXT: &'static str = include_str!("../../../data/published/fragmentation.toml");
 
     fn built_in() -> anyhow::Result<Self> {
         let emulated = emulated().context("data/published/linux-6.1-thpfioscale-1g.json")?;

@@ -224,7 +224,7 @@ pub struct Softirq {
 
 impl Published for IrqSafeTables {
     const FILE: &'static str = "irq-safe.toml";
-    const TEXT: &'static str = include_str!("../../../../../data/published/irq-safe.toml");
+    const TEXT: &'static str = include_str!("../../../data/published/irq-safe.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         let names: Vec<String> = self.rows.iter().map(|row| row.operation.row(row.batch)).collect();

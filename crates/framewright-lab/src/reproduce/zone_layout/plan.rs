@@ -125,7 +125,7 @@ pub(super) fn computing(report: &Report) -> f64 {
 
 impl Published for ZoneLayoutTable {
     const FILE: &'static str = "zone-layout.toml";
-    const TEXT: &'static str = include_str!("../../../../../data/published/zone-layout.toml");
+    const TEXT: &'static str = include_str!("../../../data/published/zone-layout.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         names_differ(self.rows.iter().map(|row| &row.name))?;

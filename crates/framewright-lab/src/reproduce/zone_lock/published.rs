@@ -83,7 +83,7 @@ pub struct MixRow {
 
 impl Published for ZoneLockTable {
     const FILE: &'static str = "zone-lock.toml";
-    const TEXT: &'static str = include_str!("../../../../../data/published/zone-lock.toml");
+    const TEXT: &'static str = include_str!("../../../data/published/zone-lock.toml");
 
     fn check(&self) -> anyhow::Result<()> {
         names_differ(self.rows.iter().map(|row| &row.name))?;
