@@ -1,17 +1,15 @@
 //! Prints the contents of a trace: its events, its quality, and the frames that were allocated by order.
 //!
-//! `cargo run -p framewright-trace --example trace_summary [TRACE]`. Without a path it reads the trace in `data/traces/`.
+//! `cargo run -p framewright-trace --example trace_summary TRACE`, where `TRACE` is a `*.fwt`, a text or a directory.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::error::Error;
 
 use framewright_trace::Trace;
-use framewright_trace::error::TraceError;
 use framewright_trace::record::Kind;
 
-fn main() -> Result<(), TraceError> {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/traces/linux-6.1-thpfioscale-1g.fwt");
-    let path = std::env::args_os().nth(1).map_or_else(|| PathBuf::from(shipped), PathBuf::from);
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args_os().nth(1).ok_or("which trace? data/traces/ of the project has one")?;
     let mut trace = Trace::open(&path)?;
     let zones = trace.initial().zoneinfo.as_ref().map_or(0, |zoneinfo| zoneinfo.zones.len());
     let mut frames: BTreeMap<u8, u64> = BTreeMap::new();

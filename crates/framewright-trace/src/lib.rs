@@ -51,7 +51,7 @@ mod counted;
 #[cfg(test)]
 mod tests;
 
-pub use self::trace::{AFTER, Trace, convert};
+pub use self::trace::{AFTER, Place, Trace, convert};
 
 /// Tests the example of the crate's README.
 #[cfg(doctest)]

@@ -192,7 +192,6 @@ fn directories_files_and_compressed_files_are_opened() {
 
     let mut trace = Trace::open(path).unwrap();
     assert_eq!(trace.by_ref().filter(Result::is_ok).count(), 2);
-    assert_eq!(trace.path(), path.join("trace.txt"));
     let state = trace.initial();
     assert_eq!(state.vmstat.as_ref().unwrap().get("nr_free_pages"), Some(7));
     assert_eq!(state.buddyinfo.as_ref().unwrap().max_order(), Order(2));

@@ -30,12 +30,43 @@ const FIRST: u64 = 1 << 20;
 /// Name of the folder beside a trace with the files of `/proc` from just after it.
 pub const AFTER: &str = "after";
 
+/// Where a trace is.
+///
+/// Any path is one: `Trace::open` and all that replays a trace take it as it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// A file or a directory, as [`Trace::open_with`] describes them.
+    Path(&'a Path),
+    /// The bytes of a `*.fwt` that a program has built in, and the name that reports give it.
+    BuiltIn {
+        /// The name in reports and errors.
+        name: &'static str,
+        /// The whole file.
+        bytes: &'static [u8],
+    },
+}
+
+impl Place<'_> {
+    /// The name in reports and errors, with control characters escaped.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Place::Path(path) => file_name(path),
+            Place::BuiltIn { name, .. } => name.to_owned(),
+        }
+    }
+}
+
+impl<'a, P: AsRef<Path> + ?Sized> From<&'a P> for Place<'a> {
+    fn from(path: &'a P) -> Self {
+        Place::Path(path.as_ref())
+    }
+}
+
 /// The records of a trace, one after the other, and the state before them.
 ///
 /// After an error there is nothing more.
 pub struct Trace {
     reader: Reader,
-    path: PathBuf,
     after: Option<InitialState>,
 }
 
@@ -49,13 +80,13 @@ impl Trace {
     ///
     /// # Errors
     /// See [`Trace::open_with`].
-    pub fn open(path: &Path) -> Result<Trace> {
-        Trace::open_with(path, &TextOptions::default())
+    pub fn open<'a>(place: impl Into<Place<'a>>) -> Result<Trace> {
+        Trace::open_with(place, &TextOptions::default())
     }
 
     /// Opens a trace, with `options` for the reading of a text.
     ///
-    /// `path` is one of these:
+    /// `place` is the bytes of a `*.fwt`, or the path of one of these:
     ///
     /// - a `*.fwt`;
     /// - the text of a trace, compressed or not. Then nothing is known of the state;
@@ -70,7 +101,14 @@ impl Trace {
     ///
     /// # Errors
     /// There is no trace or more than one, or a file cannot be read or is malformed.
-    pub fn open_with(path: &Path, options: &TextOptions) -> Result<Trace> {
+    pub fn open_with<'a>(place: impl Into<Place<'a>>, options: &TextOptions) -> Result<Trace> {
+        let path = match place.into() {
+            Place::Path(path) => path,
+            Place::BuiltIn { name, bytes } => {
+                let reader = CompactReader::new(Box::new(bytes) as Source, name)?;
+                return Ok(Trace { reader: Reader::Compact(Box::new(reader)), after: None });
+            }
+        };
         let name = file_name(path);
         let metadata = fs::metadata(path).map_err(|error| TraceError::new(&name, error))?;
         if !metadata.is_dir() {
@@ -101,12 +139,7 @@ impl Trace {
             let (source, options) = informed(source, &state, options).map_err(fail)?;
             Reader::Text(Box::new(TextReader::new(source, &name, &options)), Box::new(state))
         };
-        Ok(Trace { reader, path: path.to_owned(), after: None })
-    }
-
-    /// The file that the records come from.
-    pub fn path(&self) -> &Path {
-        &self.path
+        Ok(Trace { reader, after: None })
     }
 
     /// The state before the first record, as far as it is known.
@@ -203,7 +236,7 @@ fn only_trace(directory: &Path) -> Result<PathBuf> {
 ///
 /// # Errors
 /// The trace cannot be read or is malformed, or `output` cannot be written.
-pub fn convert(input: &Path, output: &Path, options: &TextOptions) -> Result<Quality> {
+pub fn convert<'a>(input: impl Into<Place<'a>>, output: &Path, options: &TextOptions) -> Result<Quality> {
     let mut trace = Trace::open_with(input, options)?;
     let name = file_name(output);
     let fail = |error| TraceError::new(&name, error);

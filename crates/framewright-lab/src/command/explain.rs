@@ -30,9 +30,9 @@ impl From<Only> for Kind {
 /// Explain a replay: the chain of events behind a fallback to another mobility, or behind a request that failed.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  framewright explain data/traces/linux-6.1-thpfioscale-1g.fwt
-      what can be asked for, by number, the worst first
-  framewright explain data/traces/linux-6.1-thpfioscale-1g.fwt --why 7
+  framewright explain
+      what can be asked for of the project's own trace, by number, the worst first
+  framewright explain --why 7
       number 7: what there was just before, what was tried, who is in the way, and what became of it
   framewright explain trace-dir --mechanisms linux-6.1 --only failure --limit 100
       the failed requests of a replay under other mechanisms; numbers hold for one set of mechanisms
@@ -63,17 +63,17 @@ const PASSES: usize = 3;
 
 impl Explain {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let (path, options) = (self.recording.path()?, self.recording.options());
+        let (place, options) = (self.recording.place(), self.recording.options());
         let mechanisms = mechanisms::parse(&self.mechanisms)?;
         match self.why {
             None => {
-                let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
+                let run = |progress: &mut dyn FnMut(usize, u64)| list(place, &options, mechanisms, progress);
                 let listing = with_progress(PASSES, run)?.map_err(advised)?;
                 let overview = Overview { listing: &listing, only: self.only.map(Kind::from), limit: self.limit };
                 self.print(&listing, &overview)
             }
             Some(number) => {
-                let run = |progress: &mut dyn FnMut(usize, u64)| why(&path, &options, mechanisms, number, progress);
+                let run = |progress: &mut dyn FnMut(usize, u64)| why(place, &options, mechanisms, number, progress);
                 let explanation = with_progress(PASSES + 1, run)?.map_err(|error| match error {
                     ExplainError::Replay(error) => advised(error),
                     error => error.into(),

@@ -1,22 +1,26 @@
 //! The trace of a command that replays one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
+use framewright_trace::Place;
 use framewright_trace::replay::ReplayOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::reading::Reading;
 
-/// The trace that is replayed if none is named, in the project's folder.
-const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
+/// The trace that is replayed if none is named. It is built in, so that the command works wherever it is installed.
+const SHIPPED: Place<'static> = Place::BuiltIn {
+    name: "data/traces/linux-6.1-thpfioscale-1g.fwt",
+    bytes: include_bytes!("../../data/traces/linux-6.1-thpfioscale-1g.fwt"),
+};
 
 /// A trace, and how it is read.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
     /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's
-    /// own].
+    /// own, which is built in].
     trace: Option<PathBuf>,
     /// Memory that the tables for a recorded machine may take, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
@@ -27,12 +31,8 @@ pub(crate) struct TraceArgs {
 
 impl TraceArgs {
     /// Where it is.
-    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
-        let path = self.trace.clone().unwrap_or_else(shipped);
-        if self.trace.is_none() && !path.exists() {
-            bail!("the project's own trace is not at {}; name a trace", path.display());
-        }
-        Ok(path)
+    pub(crate) fn place(&self) -> Place<'_> {
+        self.trace.as_ref().map_or(SHIPPED, Place::from)
     }
 
     pub(crate) fn options(&self) -> ReplayOptions {
@@ -58,14 +58,4 @@ pub(crate) fn with_progress<T, E>(
     });
     bar.finish_and_clear();
     Ok(result)
-}
-
-/// Where the project's own trace is: below the current folder, or else where the project was built.
-fn shipped() -> PathBuf {
-    let here = Path::new(SHIPPED);
-    if here.exists() {
-        return here.to_owned();
-    }
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir.ancestors().nth(2).unwrap_or(crate_dir).join(SHIPPED)
 }

@@ -33,8 +33,8 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let (path, options, mechanisms) = (self.recording.path()?, self.recording.options(), self.mechanisms()?);
-        let run = |progress: &mut dyn FnMut(usize, u64)| replay(&path, &options, &mechanisms, progress);
+        let (place, options, mechanisms) = (self.recording.place(), self.recording.options(), self.mechanisms()?);
+        let run = |progress: &mut dyn FnMut(usize, u64)| replay(place, &options, &mechanisms, progress);
         let report = with_progress(mechanisms.len() + 1, run)?.map_err(advised)?;
         print_as(self.format, &Table(&report), &report)?;
         self.verdict(&report)

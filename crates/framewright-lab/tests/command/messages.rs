@@ -46,7 +46,6 @@ const UNSEEN: &[(&str, &str)] = &[
     ("the files were removed", "a process that goes away: `command/proc.rs` has one"),
     ("instructions are counted through ptrace, which fails here", "a system that denies ptrace"),
     ("--kernel counts instructions of x86-64, through the ptrace of Linux: not on this machine", "another machine"),
-    ("the project's own trace is not at {}; name a trace", "a program that was moved away from the project"),
 ];
 
 fn crates() -> PathBuf {

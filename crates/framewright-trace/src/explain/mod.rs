@@ -35,7 +35,6 @@ mod requester;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use framewright::Mechanisms;
 
@@ -50,6 +49,7 @@ pub use self::requester::Requester;
 use self::second_run::SecondRun;
 pub use self::zonelist::{Verdict, ZoneThen};
 use crate::replay::{self, Recording, ReplayError, ReplayOptions};
+use crate::trace::Place;
 
 /// An error of a question.
 #[derive(Debug, thiserror::Error)]
@@ -77,13 +77,13 @@ fn have(count: u64) -> String {
 ///
 /// # Errors
 /// The trace cannot be replayed.
-pub fn list(
-    path: &Path,
+pub fn list<'a>(
+    place: impl Into<Place<'a>>,
     options: &ReplayOptions,
     mechanisms: Mechanisms,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Listing, ReplayError> {
-    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let recording = Recording::set(place.into(), options, &mut |records| progress(0, records))?;
     let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
     let wanted = numbered.found.iter().map(|incident| incident.record).collect();
     let requesters = requester::look_up(&recording, &wanted, &mut |records| progress(2, records))?;
@@ -99,14 +99,14 @@ pub fn list(
 ///
 /// # Errors
 /// The trace cannot be replayed, or there is no such number.
-pub fn why(
-    path: &Path,
+pub fn why<'a>(
+    place: impl Into<Place<'a>>,
     options: &ReplayOptions,
     mechanisms: Mechanisms,
     wanted: u64,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Explanation, ExplainError> {
-    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let recording = Recording::set(place.into(), options, &mut |records| progress(0, records))?;
     let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
     let count = numbered.found.len() as u64;
     let place = wanted.checked_sub(1).and_then(|place| usize::try_from(place).ok());

@@ -8,7 +8,6 @@
 //! trace. The trace claims both sizes, so they are checked against the limit before memory is taken.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use fixedbitset::FixedBitSet;
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
@@ -21,12 +20,11 @@ use super::replay_options::ReplayOptions;
 use super::run_counts::{Extfrag, OrderCount};
 use super::thp_faults::{Candidates, Faults, FirstTry, is_huge};
 use super::zone_map::{self, ZoneMap};
-use crate::error::file_name;
 use crate::proc::{ZoneInfo, ZoneState, flag};
 use crate::record::{Kind, Quality, Record};
 use crate::state::InitialState;
 use crate::struct_page::PFN_LIMIT;
-use crate::trace::Trace;
+use crate::trace::{Place, Trace};
 
 /// Records read between two reports of progress.
 pub(super) const STRETCH: u64 = 1 << 16;
@@ -76,15 +74,15 @@ pub(super) struct Linux {
 impl FirstPass {
     /// Reads a trace for the first time. `progress` receives the number of records read.
     pub(super) fn of(
-        path: &Path,
+        place: Place<'_>,
         options: &ReplayOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<FirstPass, ReplayError> {
-        match pass_over(path, options, None, progress)? {
+        match pass_over(place, options, None, progress)? {
             PassEnd::Whole(first_pass) => Ok(*first_pass),
-            PassEnd::Pageblock(order) => match pass_over(path, options, Some(order), progress)? {
+            PassEnd::Pageblock(order) => match pass_over(place, options, Some(order), progress)? {
                 PassEnd::Whole(first_pass) => Ok(*first_pass),
-                PassEnd::Pageblock(_) => Err(ReplayError::Empty(file_name(path))),
+                PassEnd::Pageblock(_) => Err(ReplayError::Empty(place.name())),
             },
         }
     }
@@ -101,13 +99,13 @@ enum PassEnd {
 ///
 /// `pageblock` is the order of a pageblock by one of its events; none if no event was read yet.
 fn pass_over(
-    path: &Path,
+    place: Place<'_>,
     options: &ReplayOptions,
     pageblock: Option<Order>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<PassEnd, ReplayError> {
-    let mut trace = Trace::open_with(path, &options.text)?;
-    let mut pass = PassState::new(file_name(path), trace.initial(), pageblock, options.memory_limit)?;
+    let mut trace = Trace::open_with(place, &options.text)?;
+    let mut pass = PassState::new(place.name(), trace.initial(), pageblock, options.memory_limit)?;
     let mut first_time = None;
     let mut records = 0_u64;
     for record in trace.by_ref() {

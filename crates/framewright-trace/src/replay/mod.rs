@@ -41,7 +41,6 @@ mod cpu_nodes;
 mod zone_map;
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use framewright::Mechanisms;
 
@@ -60,21 +59,22 @@ pub use self::report_text::Table;
 pub use self::thp_faults::FirstTry;
 pub use self::zone_map::ZoneFault;
 pub use crate::counted::counted;
+use crate::trace::Place;
 
-/// Replays the trace at `path` under each of `mechanisms`, or under the default if there are none.
+/// Replays the trace at `place` under each of `mechanisms`, or under the default if there are none.
 ///
 /// Calls `progress` after every stretch of records with the pass (0 is the first) and the records that it has read so
 /// far.
 ///
 /// # Errors
 /// The trace cannot be read or replayed, or our allocator broke an invariant.
-pub fn replay(
-    path: &Path,
+pub fn replay<'a>(
+    place: impl Into<Place<'a>>,
     options: &ReplayOptions,
     mechanisms: &[Mechanisms],
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Report, ReplayError> {
-    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let recording = Recording::set(place.into(), options, &mut |records| progress(0, records))?;
     let nobody = RefCell::new(());
     let mut pass = |pass, mechanisms| run(&recording, mechanisms, &nobody, &mut |n| progress(pass, n));
     let first = pass(1, mechanisms.first().copied().unwrap_or(Mechanisms::DEFAULT))?;

@@ -1,17 +1,15 @@
 //! A trace after its first pass, ready to be replayed any number of times.
 
-use std::path::Path;
-
 use super::first_pass::FirstPass;
 use super::recorded_machine::RecordedMachine;
 use super::replay_error::ReplayError;
 use super::replay_options::ReplayOptions;
-use crate::error::{TraceError, file_name};
-use crate::trace::Trace;
+use crate::error::TraceError;
+use crate::trace::{Place, Trace};
 
 /// A trace, the results of its first pass, and the machine that it shows.
 pub(crate) struct Recording<'a> {
-    path: &'a Path,
+    place: Place<'a>,
     pub(super) options: &'a ReplayOptions,
     pub(crate) first_pass: FirstPass,
     pub(crate) machine: RecordedMachine,
@@ -20,22 +18,24 @@ pub(crate) struct Recording<'a> {
 impl<'a> Recording<'a> {
     /// Makes the first pass over a trace. `progress` receives the number of records read.
     pub(crate) fn set(
-        path: &'a Path,
+        place: Place<'a>,
         options: &'a ReplayOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Recording<'a>, ReplayError> {
         // A path without metadata cannot be opened either; the error of opening says more.
-        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            return Err(ReplayError::NotAFile(file_name(path)));
+        if let Place::Path(path) = place
+            && std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+        {
+            return Err(ReplayError::NotAFile(place.name()));
         }
-        let first_pass = FirstPass::of(path, options, progress)?;
+        let first_pass = FirstPass::of(place, options, progress)?;
         let machine = RecordedMachine::new(&first_pass)?;
-        Ok(Recording { path, options, first_pass, machine })
+        Ok(Recording { place, options, first_pass, machine })
     }
 
     /// Opens the trace again, at its first record.
     pub(crate) fn open(&self) -> Result<Trace, TraceError> {
-        Trace::open_with(self.path, &self.options.text)
+        Trace::open_with(self.place, &self.options.text)
     }
 
     /// Checks that `more` bytes for each frame fit into the memory limit.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use framewright::request::{__GFP_THISNODE, Gfp};
 use framewright::units::Order;
-use framewright_trace::Trace;
 use framewright_trace::proc::flag;
 use framewright_trace::record::Kind;
+use framewright_trace::{Place, Trace};
 
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/linux-6.1-thpfioscale-1g.fwt")
@@ -41,6 +41,25 @@ fn events_are_those_of_the_description() {
              47 mm_page_alloc_extfrag
     no event lost
     91 steps back in time
+    ");
+}
+
+/// A program may have the file built in. Its name is then the one it is given, in errors too.
+#[test]
+fn bytes_in_memory_read_as_the_file() {
+    let whole: &'static [u8] = std::fs::read(path()).unwrap().leak();
+    let in_memory = Trace::open(Place::BuiltIn { name: "ours.fwt", bytes: whole }).unwrap();
+    assert_eq!(in_memory.initial(), Trace::open(&path()).unwrap().initial());
+    assert!(in_memory.map(Result::unwrap).eq(Trace::open(&path()).unwrap().map(Result::unwrap)));
+    let errors = [0, 8, 40, whole.len() / 2].map(|length| {
+        let mut cut = Trace::open(Place::BuiltIn { name: "ours.fwt", bytes: &whole[..length] });
+        cut.as_mut().map_or_else(|error| error.to_string(), |trace| trace.find_map(Result::err).unwrap().to_string())
+    });
+    insta::assert_snapshot!(errors.join("\n"), @"
+    ours.fwt: ends in the middle of the header
+    ours.fwt: ends in the middle of the header
+    ours.fwt: ends in the middle of section `zone`
+    ours.fwt: ends in the middle of section `evts`
     ");
 }
 
