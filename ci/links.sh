@@ -9,11 +9,15 @@
 #   `file.rs::name`           and the file (one of that name) defines a function, type, constant, module, macro, field or
 #   `file.rs::Type::name`     variant of the last name, and mentions the names before it
 #   [text]: path              as the first
+#   [text](URL)               likewise for the URL of a file of this repository, which a page outside it must use
 #
 # Fails if one does not, if a document in docs/ is missing from docs/README.md, or if the self-test, a document with one
 # broken reference of each kind among sound ones, is not found exactly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# The files of this repository, on the web. HEAD stands for the branch that the host shows.
+web=$(sed -n 's/^repository = "\(.*\)"/\1/p' Cargo.toml)/blob/HEAD/
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -95,10 +99,13 @@ broken_code() {
 # broken_link DOCUMENT TARGET: says so if a relative link leads nowhere.
 broken_link() {
     local document=$1 target=$2 path anchor=''
-    [[ ! $target =~ ^([a-z]+:|//) ]] || return 0
     path=${target%%#*}
     [[ $target != *#* ]] || anchor=${target#*#}
-    if [ -z "$path" ]; then
+    if [[ $path == "$web"* ]]; then
+        path=$root/${path#"$web"}
+    elif [[ $target =~ ^([a-z]+:|//) ]]; then
+        return 0
+    elif [ -z "$path" ]; then
         path=$document
     elif [[ $path == /* ]]; then
         echo "${document#"$root"/}: ($target): not relative"
@@ -157,6 +164,7 @@ cat >"$work/planted/docs/guide.md" <<'END'
 [1](gone.md) [2](README.md#gone) `gone.rs` `deep/zone.rs` `zone.rs::gone` `zone.rs::Gone::refill` [3](/README.md) `src/gone/`
 [4]: gone/
 END
+printf '[5](%s) [6](%s)\n' "${web}docs/guide.md#a-heading-of-its-own" "${web}docs/gone.md" >>"$work/planted/docs/guide.md"
 touch "$work/planted/docs/orphan.md" "$work/planted/README.md"
 expected='docs/guide.md: `gone.rs`: no such file
 docs/guide.md: `deep/zone.rs`: no such file
@@ -167,6 +175,7 @@ docs/guide.md: (gone.md): no such file
 docs/guide.md: (README.md#gone): no such heading
 docs/guide.md: (/README.md): not relative
 docs/guide.md: (gone/): no such file
+docs/guide.md: ('"${web}"'docs/gone.md): no such file
 docs/orphan.md: missing from docs/README.md'
 found=$(broken "$work/planted")
 if [ "$found" != "$expected" ]; then
