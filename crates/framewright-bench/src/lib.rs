@@ -37,7 +37,7 @@ pub use cell::{Cells, Held, Job, Sample};
 pub use contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
 pub use contenders::contenders;
 pub use contenders::system::{address_of, block_of, resident};
-pub use crew::{Crew, allowed_cpus};
+pub use crew::Crew;
 pub use entry::{Entry, Role};
 pub use foreign::Foreign;
 pub use goals::{Goal, Sense, judge};

@@ -26,7 +26,7 @@ pub fn range(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// The median over rounds of `values` to `base` in the same round; none if there is no round with both.
-pub fn paired_ratio(values: &[Option<f64>], base: &[Option<f64>]) -> Option<f64> {
+pub(crate) fn paired_ratio(values: &[Option<f64>], base: &[Option<f64>]) -> Option<f64> {
     let pairs = values.iter().zip(base).filter_map(|(value, base)| Some((*value)?).zip(*base));
     let ratios: Vec<f64> = pairs.filter(|(_, base)| *base > 0.0).map(|(value, base)| value / base).collect();
     median(&ratios)

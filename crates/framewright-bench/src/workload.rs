@@ -61,7 +61,7 @@ impl Shape {
     }
 
     /// Name of a group of workloads that can be chosen at once.
-    pub fn family(self) -> &'static str {
+    pub(crate) fn family(self) -> &'static str {
         match self {
             Shape::Repeat { order: 0 } => "repeat",
             Shape::Repeat { .. } => "order",
@@ -129,7 +129,7 @@ impl Shape {
     }
 
     /// Whether a unit's blocks stay allocated until all units are done.
-    pub fn accumulates(self) -> bool {
+    pub(crate) fn accumulates(self) -> bool {
         self == Shape::Rand
     }
 

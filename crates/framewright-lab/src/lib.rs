@@ -2,6 +2,8 @@
 //!
 //! It records a kernel's trace, sweeps the simulated machine, reproduces published tables, compares results and shows
 //! them. The modules stand in call order: each uses only modules below it.
+//!
+//! It serves the command, its tests and the fuzz targets. Its interface may change with any version.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Topology {
     }
 
     /// Returns the core of a CPU, counted over all sockets.
-    pub fn core_of(&self, cpu: usize) -> usize {
+    pub(crate) fn core_of(&self, cpu: usize) -> usize {
         cpu % (usize::from(self.sockets) * usize::from(self.cores))
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 pub use crate::decompress::{Source, decompress};
 use crate::error::{Reason, Result, TraceError, file_name};
-pub use crate::lines::{LINE_LIMIT, Line, Lines};
+pub use crate::lines::{Line, Lines};
 
 /// Opens a file, decompressed if it is compressed.
 ///

@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 
 /// The longest line that is read, in bytes. The longest that a tracer prints for our events has under 400.
-pub const LINE_LIMIT: usize = 64 << 10;
+pub(crate) const LINE_LIMIT: usize = 64 << 10;
 /// Bytes that one read asks a file for.
 const CHUNK: usize = 256 << 10;
 
@@ -20,7 +20,7 @@ pub enum Line<'a> {
     Whole(&'a [u8]),
     /// The last one, if the file does not end with a line end.
     Unterminated(&'a [u8]),
-    /// Longer than [`LINE_LIMIT`]; its start.
+    /// Longer than 64 KiB; its start.
     TooLong(&'a [u8]),
 }
 

@@ -38,7 +38,7 @@ use framewright_table::figures::change_percent;
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
 /// By how many percent a prediction may be off.
-pub const TOLERANCE: f64 = 20.0;
+pub(crate) const TOLERANCE: f64 = 20.0;
 /// Origin of fitted numbers, as a machine's file names it.
 pub const BASIS: &str = "calibrate/order 0 batch 64";
 
@@ -61,7 +61,7 @@ pub struct PathComparison {
     pub error_percent: f64,
     /// Whether numbers were fitted to it: then it proves nothing.
     pub fitted: bool,
-    /// Whether the error is no larger than [`TOLERANCE`].
+    /// Whether the error is no larger than `TOLERANCE`.
     pub within: bool,
 }
 

@@ -163,13 +163,13 @@ struct Times {
 }
 
 /// Name of what the simulator's runs are about.
-pub const THROUGHPUT: &str = "throughput";
+pub(crate) const THROUGHPUT: &str = "throughput";
 /// Name of a block's time in cycles, of those kinds that have it.
-pub const CYCLES: &str = "cycles";
+pub(crate) const CYCLES: &str = "cycles";
 /// Name of a block's time in nanoseconds.
 pub const TIME: &str = "time";
 /// Name of the share of time that CPUs slept.
-pub const ASLEEP: &str = "asleep";
+pub(crate) const ASLEEP: &str = "asleep";
 
 impl SimRun {
     fn points(self) -> Vec<FigurePoint> {

@@ -6,7 +6,7 @@
 //! and Whitney, which looks at ranks alone, compares two samples. Go's `benchstat` does both too, so that the numbers
 //! can be compared with its.
 //!
-//! For up to [`EXACT`] measurements a side ([`EXACT_TIED`] if some are equal), the U test's probability is exact: all
+//! For up to `EXACT` measurements a side (`EXACT_TIED` if some are equal), the U test's probability is exact: all
 //! ways to deal the ranks to both sides are counted. For more, the normal distribution is used, corrected for ties and
 //! continuity. A t-test was rejected, because it assumes a normal distribution. A paired test was rejected, because
 //! rounds and seeds of two files are not pairs.
@@ -14,13 +14,13 @@
 use std::cmp::Ordering;
 
 /// Measurements of each side for which the U test is exact, if no two are equal.
-pub const EXACT: usize = 50;
+pub(crate) const EXACT: usize = 50;
 /// That limit if some are equal.
-pub const EXACT_TIED: usize = 25;
+pub(crate) const EXACT_TIED: usize = 25;
 /// The confidence of an interval.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 /// The probability at or below which a difference is believed.
-pub const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;
 
 /// A sample, summed up.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,7 +50,7 @@ impl Summary {
     }
 
     /// The farther end of the interval, in percent of the median; none if that says nothing.
-    pub fn spread_percent(&self) -> Option<f64> {
+    pub(crate) fn spread_percent(&self) -> Option<f64> {
         let (low, high) = self.interval?;
         if low == high {
             return Some(0.0);
@@ -60,7 +60,7 @@ impl Summary {
     }
 
     /// The standard deviation in percent of the mean; 0 if there is none.
-    pub fn variation_percent(&self) -> f64 {
+    pub(crate) fn variation_percent(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { (self.deviation / self.mean * 100.0).abs() }
     }
 }
@@ -69,7 +69,7 @@ impl Summary {
 ///
 /// A measurement is below the population's median with probability 1/2, so the number of those below it is binomial.
 /// Shares are added up from the middle outwards, the lower one first of two that are equal.
-pub fn median_ranks(count: usize) -> Option<(usize, usize)> {
+pub(crate) fn median_ranks(count: usize) -> Option<(usize, usize)> {
     let share = |below: usize| binomial(count, below);
     let middle = count / 2;
     let (mut low, mut high) = (middle, middle + 1);
@@ -95,7 +95,7 @@ fn binomial(count: usize, heads: usize) -> f64 {
 }
 
 /// Probability that two samples of one population differ in rank as much as these, or more; none if one is empty.
-pub fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
+pub(crate) fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
     }
@@ -111,18 +111,18 @@ pub fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// Whether a difference between samples of `a` and of `b` measurements would be believed if they were as far apart as
 /// they can be.
-pub fn can_differ(a: usize, b: usize) -> bool {
+pub(crate) fn can_differ(a: usize, b: usize) -> bool {
     let deals = |a: usize, b: usize| (0..a).map(|i| (a + b - i) as f64 / (i + 1) as f64).product::<f64>();
     2.0 / deals(a.min(b), a.max(b)) <= ALPHA
 }
 
 /// Measurements that two samples need for a difference to be believed: 4.
-pub fn least_count() -> usize {
+pub(crate) fn least_count() -> usize {
     (1..).find(|&count| can_differ(count, count)).unwrap_or(usize::MAX)
 }
 
 /// Measurements that an interval needs: 6.
-pub fn least_for_interval() -> usize {
+pub(crate) fn least_for_interval() -> usize {
     (2..).find(|&count| median_ranks(count).is_some()).unwrap_or(usize::MAX)
 }
 

@@ -165,7 +165,7 @@ fn percent(ratio: f64) -> String {
 
 /// Of each column the geometric mean of its medians, and of their ratios to the base's where both have a row. None at
 /// all if that would say nothing: of one row, of counts, of different figures, or where one is not above zero.
-pub fn geomeans(table: &UnitTable, columns: usize) -> Vec<Option<(f64, Option<f64>)>> {
+pub(crate) fn geomeans(table: &UnitTable, columns: usize) -> Vec<Option<(f64, Option<f64>)>> {
     let alike = table.rows.iter().all(|row| row.metric == table.rows[0].metric && !row.exact);
     let positive = table.rows.iter().flat_map(|row| row.cells.iter().flatten()).all(|cell| cell.median > 0.0);
     if table.rows.len() < 2 || !alike || !positive {

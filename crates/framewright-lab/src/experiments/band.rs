@@ -61,7 +61,7 @@ impl Bands {
     }
 
     /// Figures that have no band, and bands that have no figure.
-    pub fn unmatched(&self, headline: &Headline) -> Vec<String> {
+    pub(crate) fn unmatched(&self, headline: &Headline) -> Vec<String> {
         let recorded = self.0.get(headline.experiment);
         let names = || headline.rows.iter().map(|row| &row.name);
         let bare = names().filter(|name| !recorded.is_some_and(|rows| rows.contains_key(*name)));

@@ -87,7 +87,7 @@ impl Experiment {
     }
 
     /// Whether some of it is measured on the host, where whatever else runs would show.
-    pub fn measures_the_host(self) -> bool {
+    pub(crate) fn measures_the_host(self) -> bool {
         self == Self::IrqSafe
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Flags do not show that a frame is on a per-CPU list, where it is free: only the event that put it there does. After
 //! hours of work such lists hold hundreds of MiB. So each CPU's lists are emptied and filled again before the flags are
-//! read, by a file in memory with as many pages ([`turn_over`]). The lists of the kernel's own mobilities and of larger
+//! read, by a file in memory with as many pages (`turn_over`). The lists of the kernel's own mobilities and of larger
 //! blocks are left out.
 
 use std::collections::{BTreeMap, HashMap};
@@ -67,7 +67,7 @@ pub fn texts() -> Result<InitialState, RecordError> {
 /// Takes as many frames as there are on each CPU's lists, on that CPU, and gives them back.
 ///
 /// It is for the better only: where a CPU or memory is not to be had, its lists stay as they are.
-pub fn turn_over(zones: &ZoneInfo) {
+pub(crate) fn turn_over(zones: &ZoneInfo) {
     let free: u64 = zones.zones.iter().map(|zone| zone.free).fold(0, u64::saturating_add);
     let mut lists: BTreeMap<u32, u64> = BTreeMap::new();
     for set in zones.zones.iter().flat_map(|zone| &zone.pagesets) {

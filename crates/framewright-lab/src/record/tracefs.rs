@@ -43,7 +43,8 @@ pub const EVENTS: [Wanted; 5] = [
 ];
 
 /// How the allocator goes about it: recorded if asked for.
-pub const INNER: [&str; 3] = ["kmem/mm_page_free_batched", "kmem/mm_page_pcpu_drain", "kmem/mm_page_alloc_zone_locked"];
+pub(crate) const INNER: [&str; 3] =
+    ["kmem/mm_page_free_batched", "kmem/mm_page_pcpu_drain", "kmem/mm_page_alloc_zone_locked"];
 
 /// Where tracefs is mounted, from the text of `/proc/mounts`.
 pub fn find(mounts: &str) -> Option<PathBuf> {
@@ -68,7 +69,7 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
 
 /// Probes whose process has ended, as events. Called while this process has none. They outlive the instances in which
 /// they were switched on.
-pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
+pub(crate) fn left_over_probes(tracefs: &Path) -> Vec<String> {
     let probes = fs::read_to_string(tracefs.join(PROBES)).unwrap_or_default();
     let events = probes.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next());
     let dead = events.filter(|event| {
@@ -149,7 +150,7 @@ impl Instance {
     ///
     /// # Errors
     /// The kernel refused it, and why.
-    pub fn set_probe(&mut self) -> Result<(), String> {
+    pub(crate) fn set_probe(&mut self) -> Result<(), String> {
         let definition = probe(&self.tracefs)?;
         let group = format!("{GROUP}{}", process::id());
         let file = self.tracefs.join(PROBES);
@@ -173,7 +174,7 @@ impl Instance {
     }
 
     /// The name of our probe, as an event.
-    pub fn probe_event(&self) -> Option<String> {
+    pub(crate) fn probe_event(&self) -> Option<String> {
         self.probe.as_ref().map(|group| format!("{group}/{PROBE}"))
     }
 

@@ -69,7 +69,7 @@ impl Standing {
     }
 
     /// Near, or off.
-    pub fn of_bool(is_near: bool) -> Self {
+    pub(crate) fn of_bool(is_near: bool) -> Self {
         if is_near { Self::Near } else { Self::Off }
     }
 
@@ -107,7 +107,7 @@ pub fn order(name: &str, tie: f64, rows: &[(&str, [f64; 2])]) -> Check {
 }
 
 /// Pairs of rows whose published figures, the less and the more, are told `apart`, but not so ours.
-pub fn disordered(rows: &[(&str, [f64; 2])], apart: impl Fn(f64, f64) -> bool) -> Vec<String> {
+pub(crate) fn disordered(rows: &[(&str, [f64; 2])], apart: impl Fn(f64, f64) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, one) in rows.iter().enumerate() {
         for other in &rows[number + 1..] {

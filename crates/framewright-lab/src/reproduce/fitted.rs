@@ -47,12 +47,12 @@ fn rows<'p>(parameter: &'p Parameter, table: &str) -> impl Iterator<Item = &'p s
 }
 
 /// Whether one of them was fitted to this row.
-pub fn is_row(fitted: &[Fitted], row: &str) -> bool {
+pub(crate) fn is_row(fitted: &[Fitted], row: &str) -> bool {
     fitted.iter().any(|fitted| fitted.rows.iter().any(|fitted| fitted == row))
 }
 
 /// A check by this name that at most `most` numbers were fitted, each to one row.
-pub fn at_most(most: usize, name: &str, fitted: &[Fitted]) -> Check {
+pub(crate) fn at_most(most: usize, name: &str, fitted: &[Fitted]) -> Check {
     let detail = if fitted.is_empty() { "none".to_owned() } else { list(fitted) };
     let holds = fitted.len() <= most && fitted.iter().all(|fitted| fitted.rows.len() == 1);
     Check::seen(name, holds, detail)

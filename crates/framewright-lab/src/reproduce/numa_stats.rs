@@ -43,7 +43,7 @@ const FIRST: [&str; 4] = ["64", "125", "512", "4096"];
 /// Our own mechanisms, which nobody published, and the same without the counters.
 const OURS: [&str; 2] = ["default", "default,numa-stat=off"];
 /// Mechanisms that the table does not have; also the set of their runs.
-pub const BESIDE: [&str; 5] =
+pub(crate) const BESIDE: [&str; 5] =
     ["numa-base,numa-threshold=125", "numa-threshold-125,numa-place=own-lines", "baseline", OURS[0], OURS[1]];
 const BESIDE_SET: &str = "beside";
 /// Rows of larger thresholds than this are not varied: they are where the threshold does not matter any more.

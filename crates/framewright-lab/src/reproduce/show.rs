@@ -100,7 +100,7 @@ impl Show {
     }
 
     /// A table.
-    pub fn grid(&mut self, grid: &Grid) {
+    pub(crate) fn grid(&mut self, grid: &Grid) {
         if !grid.columns.is_empty() {
             let above = if grid.above.is_empty() { String::new() } else { format!("{}\n", grid.above) };
             let _ = write!(self.text, "\n{above}{}", grid.table);
@@ -144,7 +144,7 @@ impl Show {
     }
 
     /// The page's part of reasons: a heading, and all reasons so far.
-    pub fn whys(&mut self, heading: &str) {
+    pub(crate) fn whys(&mut self, heading: &str) {
         self.at(Place::Details);
         self.heading("Why");
         self.reasons(heading);
@@ -315,12 +315,12 @@ pub fn either(text: impl Display, page: impl Display) -> GridCell {
 }
 
 /// A cell for a terminal alone.
-pub fn in_text(text: impl Display) -> GridCell {
+pub(crate) fn in_text(text: impl Display) -> GridCell {
     GridCell { text: Some(text.to_string()), ..GridCell::default() }
 }
 
 /// A cell for a page alone.
-pub fn on_page(page: impl Display) -> GridCell {
+pub(crate) fn on_page(page: impl Display) -> GridCell {
     GridCell { page: Some(escaped(page)), ..GridCell::default() }
 }
 
@@ -365,7 +365,7 @@ impl GridCell {
 
     /// For a page alone.
     #[must_use]
-    pub fn page_alone(self) -> Self {
+    pub(crate) fn page_alone(self) -> Self {
         Self { text: None, ..self }
     }
 
@@ -377,7 +377,7 @@ impl GridCell {
     }
 
     /// As a terminal has it.
-    pub fn as_text(&self) -> &str {
+    pub(crate) fn as_text(&self) -> &str {
         self.text.as_deref().unwrap_or_default()
     }
 

@@ -12,7 +12,7 @@ use framewright_sim::machine::Spec;
 use framewright_sim::workload::Passes;
 use serde::Serialize;
 
-pub use crate::sim::sweep::FACTORS;
+pub(crate) use crate::sim::sweep::FACTORS;
 
 /// A run's length: passes before the window, and in it.
 pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
@@ -63,7 +63,7 @@ impl Band {
 
     /// As the band of a share in percent, which has limits.
     #[must_use]
-    pub fn of_a_share(self) -> Self {
+    pub(crate) fn of_a_share(self) -> Self {
         Self(self.0.map(|value| value.clamp(0.0, 100.0)))
     }
 

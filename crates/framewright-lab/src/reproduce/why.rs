@@ -8,14 +8,14 @@ use framewright_table::figures::{duration, percent, share};
 /// Kinds of locks, as reports name them.
 pub const ZONE: &str = "zone";
 /// The head of a free list, in concurrent operations.
-pub const FREE_LIST: &str = "free-list";
+pub(crate) const FREE_LIST: &str = "free-list";
 /// Ranges of frames.
 pub const RANGE: &str = "range";
 /// LRU lists.
 pub const LRU: &str = "lru";
 
 /// Heading above reasons that only the simulated machine has.
-pub const WHY: &str = "Why, from the simulated machine's own account";
+pub(crate) const WHY: &str = "Why, from the simulated machine's own account";
 /// Fields that are named at most.
 const FIELDS: usize = 2;
 /// Fields that cost less than this many percent of CPU time are not.
@@ -45,7 +45,7 @@ pub fn inside(report: &Report, kind: &str) -> f64 {
 }
 
 /// 999 of 1000 times a zone lock was held no longer, in nanoseconds, of the one that was held longest.
-pub fn hold_p999(report: &Report) -> f64 {
+pub(crate) fn hold_p999(report: &Report) -> f64 {
     of_kind(report, ZONE).map(|lock| lock.holding.p999_ns).fold(0.0, f64::max)
 }
 

@@ -55,7 +55,7 @@ fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Re
 }
 
 /// Runs that differ in CPUs only, in the order in which their mechanisms first appear.
-pub fn by_mechanisms(runs: &[Report]) -> Vec<(&str, Vec<&Report>)> {
+pub(crate) fn by_mechanisms(runs: &[Report]) -> Vec<(&str, Vec<&Report>)> {
     let mut groups: Vec<(&str, Vec<&Report>)> = Vec::new();
     for run in runs {
         match groups.iter_mut().find(|(mechanisms, _)| *mechanisms == run.mechanisms) {
@@ -83,13 +83,13 @@ pub fn contention(run: &Report) -> f64 {
 }
 
 /// The lock that took the most time to get, if any took time.
-pub fn worst_lock(run: &Report) -> Option<&str> {
+pub(crate) fn worst_lock(run: &Report) -> Option<&str> {
     let waited_for = run.locks.iter().filter(|lock| lock.contention_percent > 0.0);
     waited_for.max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent)).map(|lock| lock.name.as_str())
 }
 
 /// The change of throughput against the first group's run on equally many CPUs; none without one.
-pub fn against_first(groups: &[(&str, Vec<&Report>)], run: &Report) -> Option<String> {
+pub(crate) fn against_first(groups: &[(&str, Vec<&Report>)], run: &Report) -> Option<String> {
     let (mechanisms, first) = groups.first()?;
     let same = first.iter().find(|other| other.cpus == run.cpus)?;
     (*mechanisms != run.mechanisms).then(|| change(same.per_second, run.per_second))

@@ -47,7 +47,7 @@ pub struct Job<'a> {
 }
 
 /// How much a number is changed, down and up.
-pub const FACTORS: [f64; 2] = [0.9, 1.1];
+pub(crate) const FACTORS: [f64; 2] = [0.9, 1.1];
 
 impl RunSweep<'_> {
     /// Runs all with `simulate`, on as many threads as there are CPUs. `repeat` says how a run is made again alone, and

@@ -204,7 +204,7 @@ impl Held {
 /// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may
 /// belong to a driver, be on their way to such a list, or lie in a CPU's list: they say nothing beside those that have
 /// a flag.
-pub fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
+pub(crate) fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
     let mut held = Held::default();
     flags.for_each(|flags| held.note(flags));
     let used = held.frames - held.free;

@@ -13,7 +13,7 @@
 pub mod terminal;
 pub mod kernel;
 pub mod socket;
-pub mod simulation;
+mod simulation;
 pub mod sweep;
 pub mod feed;
 pub mod draw;

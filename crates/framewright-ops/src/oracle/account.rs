@@ -64,7 +64,7 @@ impl Oracle {
     }
 
     /// Returns the lowest contiguous frames of a handle.
-    pub fn lowest_run(&self, handle: Handle) -> PfnRange {
+    pub(crate) fn lowest_run(&self, handle: Handle) -> PfnRange {
         let mut run: Option<PfnRange> = None;
         for (pfn, order) in self.blocks(handle) {
             let block = PfnRange::block(pfn, order);
@@ -250,7 +250,7 @@ impl Oracle {
     }
 
     /// Returns the error that must answer a free of a range; `None` if all of it is held.
-    pub fn range_refusal(&self, range: PfnRange) -> Option<FreeError> {
+    pub(crate) fn range_refusal(&self, range: PfnRange) -> Option<FreeError> {
         if range.is_empty() {
             return Some(FreeError::BadRange(range));
         }
@@ -267,7 +267,7 @@ impl Oracle {
     }
 
     /// Returns the held frames.
-    pub fn held_frames(&self) -> u64 {
+    pub(crate) fn held_frames(&self) -> u64 {
         self.held
     }
 
@@ -302,7 +302,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A frame is not what it should be.
-    pub fn compare_frames<M: Machine>(&self, pages: &Allocator<'_, M>) -> Result<(), Wrong> {
+    pub(crate) fn compare_frames<M: Machine>(&self, pages: &Allocator<'_, M>) -> Result<(), Wrong> {
         for (pfn, known) in self.memory.all() {
             let state = pages.state_of(pfn);
             let same = match (known.used, state) {

@@ -203,13 +203,13 @@ impl Memory {
     }
 
     /// Returns the first frame of a range that is not free; `None` if all are free memory.
-    pub fn first_used(&self, range: PfnRange) -> Option<(Pfn, Option<Use>)> {
+    pub(crate) fn first_used(&self, range: PfnRange) -> Option<(Pfn, Option<Use>)> {
         let used = |pfn| (pfn, self.known(pfn).map(|known| known.used));
         (range.start.0..range.end.0).map(Pfn).map(used).find(|(_, used)| *used != Some(Use::Free))
     }
 
     /// Returns the memory in `range`, frame by frame.
-    pub fn frames_in(&self, range: PfnRange) -> impl Iterator<Item = (Pfn, &Known)> {
+    pub(crate) fn frames_in(&self, range: PfnRange) -> impl Iterator<Item = (Pfn, &Known)> {
         self.spans.iter().flat_map(move |span| {
             let part = span.range.intersect(range);
             (part.start.0..part.end.0).map(move |pfn| {

@@ -26,12 +26,12 @@ pub fn done(operations: u64) {
 }
 
 /// Begins the window now, if it has not begun.
-pub fn begin_window() {
+pub(crate) fn begin_window() {
     with(|world| world.set_window(|(begin, end), now| (begin.min(now), end)));
 }
 
 /// Ends the window now, if it has not ended.
-pub fn end_window() {
+pub(crate) fn end_window() {
     with(|world| world.set_window(|(begin, end), now| (begin, end.min(now))));
 }
 
@@ -58,7 +58,7 @@ pub fn turn() {
 }
 
 /// Halts until the next interrupt has come, or for `time` if none will come.
-pub fn halt(time: Ps) {
+pub(crate) fn halt(time: Ps) {
     with(|world| {
         let (next, now) = (world.cpu().next_interrupt, world.now.clock);
         world.spend(Spent::Asleep, if next == Ps::MAX { time } else { next.saturating_sub(now) });

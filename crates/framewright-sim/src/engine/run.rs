@@ -191,7 +191,7 @@ impl<'a> Simulation<'a> {
     /// Says which node frames belong to.
     ///
     /// `nodes` has, for runs of frames in ascending order, the first frame after the run and the run's node.
-    pub fn set_frames(&mut self, nodes: Vec<(u64, u16)>) {
+    pub(crate) fn set_frames(&mut self, nodes: Vec<(u64, u16)>) {
         self.world.nodes = nodes;
     }
 

@@ -140,7 +140,7 @@ impl Arena {
     }
 
     /// Returns the bytes that an array of `count` elements takes.
-    pub fn bytes_of<T>(count: usize) -> usize {
+    pub(crate) fn bytes_of<T>(count: usize) -> usize {
         (size_of::<T>() * count).next_multiple_of(CHUNK).max(CHUNK)
     }
 
@@ -204,7 +204,7 @@ impl Arena {
     }
 
     /// Returns the number of the region with this name.
-    pub fn number_of(&self, name: &str) -> Option<usize> {
+    pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
         self.regions.borrow().iter().position(|region| region.name == name)
     }
 

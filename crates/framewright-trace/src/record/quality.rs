@@ -39,9 +39,9 @@ pub struct Quality {
 
 impl Quality {
     /// The most names of unknown events that are kept; others are counted as `(others)`.
-    pub const UNKNOWN_NAMES: usize = 256;
+    pub(crate) const UNKNOWN_NAMES: usize = 256;
     /// The most messages about malformed lines that are kept.
-    pub const MESSAGES: usize = 8;
+    pub(crate) const MESSAGES: usize = 8;
 
     /// Number of records.
     pub fn records(&self) -> u64 {

@@ -26,11 +26,6 @@ pub enum Numbering {
 }
 
 impl Numbering {
-    /// The numbering of a kernel by its version, such as `6.1.0-56-cloud-amd64`; none for other texts.
-    pub fn of_kernel(version: &str) -> Option<Numbering> {
-        KernelVersion::find(version).map(Numbering::of)
-    }
-
     /// The numbering of a kernel.
     pub fn of(version: KernelVersion) -> Numbering {
         let is_old = version < KernelVersion::new(4, 4);

@@ -213,7 +213,7 @@ pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
 }
 
 /// Largest threshold of a zone's or node's counters.
-pub const MOST_THRESHOLD: u8 = 125;
+pub(crate) const MOST_THRESHOLD: u8 = 125;
 
 /// Returns the count that a CPU may keep before it adds it to the zone.
 ///

@@ -11,14 +11,14 @@ use crate::reproduce::runs::{Progress, each};
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "fragmentation";
 /// Our own mechanisms, which nobody published.
-pub const OURS: &str = "default";
+pub(crate) const OURS: &str = "default";
 /// The configuration in which mechanisms are taken apart, rounds are repeated and pictures are taken.
 pub const CLOSER: &str = "skylake-madvise";
 /// Kernels that are run for several rounds.
-pub const REPEATED: [&str; 3] = [KERNELS[0], KERNELS[3], OURS];
+pub(crate) const REPEATED: [&str; 3] = [KERNELS[0], KERNELS[3], OURS];
 /// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none
 /// without.
-pub const ABLATION: [(&str, &str); 10] = [
+pub(crate) const ABLATION: [(&str, &str); 10] = [
     ("vanilla-4.20", "none"),
     ("lowzone", "lower zone first"),
     ("boost-as-mailed", "boost"),
@@ -33,7 +33,7 @@ pub const ABLATION: [(&str, &str); 10] = [
 
 /// Rows that were known when the workload's assumptions were chosen: a configuration and a kernel each
 /// (`docs/lab/fragmentation.md`).
-pub const RESTATED: [(&str, &str); 1] =
+pub(crate) const RESTATED: [(&str, &str); 1] =
     [("the kernel around the allocator", "skylake-default vanilla-4.20, skylake-madvise vanilla-4.20")];
 
 /// A machine of ours.
@@ -87,7 +87,7 @@ pub struct FragmentationLengths {
     pub seeds: u64,
     /// Seeds of what was not.
     pub few: u64,
-    /// Rounds of [`REPEATED`].
+    /// Rounds of `REPEATED`.
     pub rounds: u32,
 }
 

@@ -10,14 +10,14 @@ use crate::reproduce::published::{Published, is_amount, names_differ, read};
 /// Results of a real kernel in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
 const REAL_FILE: &str = include_str!("../../../data/published/linux-6.1-thpfioscale-1g.json");
 /// That machine, in words.
-pub const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024 MiB, three boots";
+pub(crate) const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024 MiB, three boots";
 /// Our configurations of that machine, and what its rounds call them.
 const EMULATED_CONFIGS: [(&str, &str); 2] = [("emulated-default", "default"), ("emulated-madvise", "madvhugepage")];
 /// Mechanisms of the kernel that was run under emulation.
-pub const REAL: &str = "linux-6.1";
+pub(crate) const REAL: &str = "linux-6.1";
 /// Kernels of the series, from the first: what it was measured against, and with more and more of its patches. Names of
 /// presets.
-pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
+pub(crate) const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
 
 /// The published tables of the series.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
@@ -174,7 +174,7 @@ impl FragmentationTables {
         self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
     }
 
-    /// Returns the results of another kernel in a configuration, in the order of [`KERNELS`].
+    /// Returns the results of another kernel in a configuration, in the order of `KERNELS`.
     pub fn before(&self, config: &str) -> Before {
         let row = |kernel: &str| self.before.rows.iter().find(|row| row.config == config && row.kernel == kernel);
         Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }

@@ -11,7 +11,7 @@
 //! ([`published::BatchRow::corrected`]). What an allocation, and a free, saves is one number of the machine each,
 //! fitted to one row; the other rows say whether it is one number. The second machine's costs are from its own table,
 //! so its pair is predicted. aim9 and the network say what the saving, or a zone lock for each page, comes to in the
-//! time of everything else, which is restated ([`plan::RESTATED`]).
+//! time of everything else, which is restated (`plan::RESTATED`).
 //!
 //! - [`mod@found`]: what came of it, table by table, and what has to hold;
 //! - [`plan`]: what is run;

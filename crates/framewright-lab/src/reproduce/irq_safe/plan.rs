@@ -37,7 +37,7 @@ pub const MODES: [Mode; 4] = [
     Mode { name: "own-lists", mechanisms: "default" },
 ];
 /// Streams of packets, each on a CPU of its own.
-pub const STREAMS: usize = 8;
+pub(crate) const STREAMS: usize = 8;
 /// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24
 /// lines, so 1536.
 const PAGE: f64 = 4096.0 * 1448.0 / 1536.0;
@@ -51,14 +51,14 @@ const WARM_UP: Ps = 10 * MILLISECOND;
 /// after another. This one: the batches.
 pub const BATCHES: &str = "batches";
 /// Iterations of aim9's tests.
-pub const AIM9: &str = "aim9";
+pub(crate) const AIM9: &str = "aim9";
 /// The pair.
-pub const PAIR_SET: &str = "pair";
+pub(crate) const PAIR_SET: &str = "pair";
 /// The change of the packets' throughput.
 pub const LOST: &str = "packets";
 
 /// Numbers that restate what is not the allocator's: what they are for, and to which row each was set.
-pub const RESTATED: [(&str, &str); 3] = [
+pub(crate) const RESTATED: [(&str, &str); 3] = [
     ("cycles of a call that moves the heap", "brk_test Hmean"),
     ("cycles of a fault", "page_test Hmean"),
     ("cycles of a page of packets", "4.10"),
@@ -185,7 +185,7 @@ impl IrqSafePlan<'_> {
     }
 
     /// Cycles of a page's allocation and of its free, of a report of a batch.
-    pub fn page_cycles(&self, report: &Report) -> Option<[f64; 2]> {
+    pub(crate) fn page_cycles(&self, report: &Report) -> Option<[f64; 2]> {
         let clock = clock(self.machine);
         Some([report.figure("an allocation")?, report.figure("a free")?].map(|ns| ns * clock / 1e9))
     }
@@ -230,6 +230,6 @@ pub fn lost(first: &Report, second: &Report) -> f64 {
 }
 
 /// Megabits a second of the packets.
-pub fn mbit(report: &Report) -> f64 {
+pub(crate) fn mbit(report: &Report) -> f64 {
     report.per_second * PAGE * 8.0 / 1e6
 }

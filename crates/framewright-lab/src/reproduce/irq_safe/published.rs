@@ -200,7 +200,7 @@ impl Statistic {
     }
 
     /// By how much the second is better, in percent of the first: rates are to be high, what they scatter by low.
-    pub fn gain_percent(self, both: Both) -> f64 {
+    pub(crate) fn gain_percent(self, both: Both) -> f64 {
         let more = change_percent(both.vanilla, both.irqsafe);
         match self {
             Statistic::Hmean | Statistic::Max => more,

@@ -17,8 +17,8 @@ use framewright_table::figures::change_percent;
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-layout";
 /// Numbers of CPUs at which curves have a point; the last is the table's.
-pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
-/// As [`CURVE`], of a first look.
+pub(crate) const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
+/// As `CURVE`, of a first look.
 pub const FEW: [usize; 4] = [1, 4, 30, 120];
 /// Locks that are compared: theirs, and the one whose waiters wait apart.
 pub(super) const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
@@ -31,7 +31,7 @@ pub(super) const PASS: &str = "processes of each CPU";
 /// The row by which the machine's numbers are chosen: the change of jobs from beside to behind.
 pub(super) const REACH: &str = "beside -> separate";
 /// The set of runs with other memory of the tasks.
-pub const MEMORY_SET: &str = "memory";
+pub(crate) const MEMORY_SET: &str = "memory";
 
 /// Assumptions about tasks' memory: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the
 /// processes that end on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.

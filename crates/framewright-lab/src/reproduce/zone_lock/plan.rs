@@ -18,7 +18,7 @@ use framewright_table::figures::change_percent;
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-lock";
 /// Our own kernel, which nobody published.
-pub const OURS: &str = "default";
+pub(crate) const OURS: &str = "default";
 /// By how much smaller memory is than the published.
 const FRACTION: u64 = 4;
 /// Frames in a MiB.
@@ -28,8 +28,8 @@ const LRU: &str = "lru";
 const SMP_LRU: &str = "smp-lru";
 const CURVES: &str = "curves";
 /// Numbers of CPUs at which curves have a point.
-pub const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
-/// As [`CURVE`], of a first look, with the table's own between them.
+pub(crate) const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
+/// As `CURVE`, of a first look, with the table's own between them.
 pub const FEW: [usize; 2] = [1, 28];
 
 /// A kernel, and the preset that models it.
