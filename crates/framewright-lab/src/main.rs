@@ -14,7 +14,12 @@ use clap::{CommandFactory, Parser};
     name = "framewright",
     version,
     propagate_version = true,
-    after_help = "Without a command: reproduce all --quick --report report, five published experiments at a glance, in a minute of two CPUs."
+    after_help = concat!(
+        "Without a command: reproduce all --quick --report report, five published experiments at a glance, in a minute of two CPUs.\n",
+        "Documents that help and messages name, such as docs/reproduce.md, are at ",
+        env!("CARGO_PKG_REPOSITORY"),
+        "."
+    )
 )]
 struct Cli {
     #[command(subcommand)]
