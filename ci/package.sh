@@ -114,7 +114,8 @@ rm -rf "$target/package" "$target/packages"
 cargo package --quiet --workspace "${unpublished[@]}" --no-verify --offline --locked --allow-dirty --target-dir "$target"
 mkdir -p "$target/packages"
 for package in "$target"/package/*.crate; do
-    tar -xf "$package" -C "$target/packages"
+    # With the time of now: by that of the package, which is always the same, cargo would take an older build for this one.
+    tar -xmf "$package" -C "$target/packages"
 done
 
 found=$(for name in "${crates[@]}"; do
