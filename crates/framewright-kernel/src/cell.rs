@@ -22,7 +22,7 @@ impl<K: Kernel> Framewright<K> {
     pub const fn new() -> Self {
         const {
             assert!(
-                !(matches!(K::CONTEXTS, Contexts::InterruptsOff) && matches!(K::FENCES, Fences::Interrupts(_))),
+                !(matches!(K::CONTEXTS, Contexts::InterruptsOff) && matches!(K::FENCES, Fences::Interrupts { .. })),
                 "pins that hold interrupts off cannot wait for the fence of another CPU: take Fences::Full"
             );
         }

@@ -77,13 +77,19 @@ pub enum Fences<K: ?Sized> {
     Full,
     /// The machine has one CPU: the compiler's order suffices.
     OneCpu,
-    /// Allocations execute none; this function makes every other CPU pass a full fence.
-    ///
-    /// It interrupts them, and returns when all have passed one. Drains call it.
-    ///
-    /// Context: pinned, in a task, with interrupts as the allocator's caller has them. Without locks of the allocator.
-    /// Several CPUs may be here at once, so a CPU that waits must still answer the others: interrupts stay on.
-    Interrupts(fn(&K)),
+    /// Allocations execute none; a drain interrupts the other CPUs.
+    Interrupts {
+        /// Makes every other CPU pass a full fence; returns when all have passed one.
+        ///
+        /// Context: pinned, with interrupts as the allocator's caller has them, without locks of the allocator. Several
+        /// CPUs may be here at once, so a CPU that waits must still answer the others: interrupts stay on.
+        fence_others: fn(&K),
+        /// Returns whether interrupts of this CPU are on.
+        ///
+        /// Asked where a request may not wait, or comes from an interrupt. If they are off, such a request drains no
+        /// other CPU's lists, and may fail while those hold pages.
+        interrupts_on: fn(&K) -> bool,
+    },
 }
 
 /// A kernel, as the allocator uses it.
@@ -99,7 +105,7 @@ pub enum Fences<K: ?Sized> {
 /// - [`Kernel::cpu`] returns the running CPU's number, and no other CPU has that number.
 /// - [`Kernel::context`] tells apart those contexts that [`Kernel::CONTEXTS`] keeps apart, and returns
 ///   [`Context::Other`] in every context that may have interrupted one of its kind.
-/// - With [`Fences::OneCpu`] there is one CPU. With [`Fences::Interrupts`], its function does what is said there.
+/// - With [`Fences::OneCpu`] there is one CPU. With [`Fences::Interrupts`], its functions do what is said there.
 ///
 /// A kernel that breaks one of these makes two contexts use one CPU's lists at once: a page may be handed out twice.
 #[allow(unsafe_code, reason = "the allocator's fast path is sound only if the kernel keeps this contract")]
@@ -155,14 +161,6 @@ pub unsafe trait Kernel: Sync + 'static {
         let set = Self::CONTEXTS.set_of(self.context())?;
         let cpu = self.cpu();
         (cpu < cpus).then(|| set.wrapping_mul(cpus).wrapping_add(cpu))
-    }
-
-    /// Returns whether interrupts of this CPU are on. For [`Fences::Interrupts`].
-    ///
-    /// Asked where a request may not wait, or comes from an interrupt: such a request drains other CPUs' lists only if
-    /// they are on. With the default it never does, and may fail while other CPUs' lists hold pages.
-    fn interrupts_on(&self) -> bool {
-        false
     }
 
     /// Marks one iteration of a waiting loop.

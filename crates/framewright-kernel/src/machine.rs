@@ -160,19 +160,22 @@ impl<K: Kernel> Machine for KernelMachine<K> {
     fn light_fence(&self) {
         match K::FENCES {
             Fences::Full => fence(Ordering::SeqCst),
-            Fences::OneCpu | Fences::Interrupts(_) => compiler_fence(Ordering::SeqCst),
+            Fences::OneCpu | Fences::Interrupts { .. } => compiler_fence(Ordering::SeqCst),
         }
     }
 
     fn heavy_fence(&self) {
         fence(Ordering::SeqCst);
-        if let Fences::Interrupts(others) = K::FENCES {
-            others(self.kernel);
+        if let Fences::Interrupts { fence_others, .. } = K::FENCES {
+            fence_others(self.kernel);
         }
     }
 
     fn may_fence(&self) -> bool {
-        !matches!(K::FENCES, Fences::Interrupts(_)) || self.kernel.interrupts_on()
+        match K::FENCES {
+            Fences::Interrupts { interrupts_on, .. } => interrupts_on(self.kernel),
+            Fences::Full | Fences::OneCpu => true,
+        }
     }
 
     fn relax(&self) {

@@ -27,11 +27,14 @@ static PAGES: Framewright<Machine> = Framewright::new();
 // planted faults break this, which is what they are for.
 unsafe impl Kernel for Machine {
     const CONTEXTS: Contexts = Contexts::Interrupts;
-    const FENCES: Fences<Self> = Fences::Interrupts(|_| {
-        if !plant::is(Plant::FenceReachesNobody) {
-            fence::others();
-        }
-    });
+    const FENCES: Fences<Self> = Fences::Interrupts {
+        fence_others: |_| {
+            if !plant::is(Plant::FenceReachesNobody) {
+                fence::others();
+            }
+        },
+        interrupts_on: |_| instructions::flags() & instructions::INTERRUPTS_ON != 0,
+    };
 
     #[inline]
     fn pin(&self) {
@@ -70,10 +73,6 @@ unsafe impl Kernel for Machine {
             Running::Interrupt => Context::Interrupt,
             Running::Nmi => Context::Other,
         }
-    }
-
-    fn interrupts_on(&self) -> bool {
-        instructions::flags() & instructions::INTERRUPTS_ON != 0
     }
 
     fn zero(&self, pfn: Pfn, order: Order) {

@@ -199,7 +199,8 @@ unsafe impl Sync for GsKernel {}
 unsafe impl Kernel for GsKernel {
     const CONTEXTS: Contexts = Contexts::Interrupts;
     /// There is no other CPU to interrupt.
-    const FENCES: Fences<Self> = Fences::Interrupts(|_| ());
+    const FENCES: Fences<Self> =
+        Fences::Interrupts { fence_others: |_| (), interrupts_on: |kernel| kernel.0.has_interrupts_on() };
 
     #[inline(always)]
     fn pin(&self) {
@@ -230,10 +231,6 @@ unsafe impl Kernel for GsKernel {
     #[inline(always)]
     fn record(&self, _: usize) -> Option<usize> {
         Some(self.cpu())
-    }
-
-    fn interrupts_on(&self) -> bool {
-        self.0.has_interrupts_on()
     }
 
     #[inline(always)]
