@@ -191,8 +191,11 @@ pub(crate) fn note_processor(values: u64, value: *const (), taking: Taking) {
     current(|current| current.set(Current { values, value, taking, ..current.get() }));
 }
 
-/// A number that no other living thread has; never 0.
-pub(crate) fn mark() -> usize {
+/// Returns a number that no other living thread has; never 0.
+///
+/// It takes two or three instructions. A number is used again after its thread has exited.
+#[inline(always)]
+pub fn mark() -> usize {
     current(|current| ptr::from_ref(current).addr())
 }
 

@@ -44,6 +44,7 @@ pub use callbacks::Callbacks;
 pub use contents::Memory;
 pub use cpus::registry::{Freeze, Rest};
 pub use cpus::{CpuMode, RseqUnavailable};
+pub use current::mark as thread_mark;
 pub use error::ArenaError;
 pub use export::{Export, ReportFile};
 pub use movable::{Leaving, MovableReport, Moving, PageOwner, Scan, Shrink};
