@@ -267,8 +267,10 @@ call! {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }
 
-    fn by_flags(pages: &'static Pages, gfp: Gfp, order: Order, pfn: Pfn) -> (Result<Pfn, AllocError>, bool) {
-        (pages.alloc_pages(gfp, order), pages.free_pages(pfn, order).is_ok())
+    fn by_flags(pages: &'static Pages, gfp: Gfp, order: Order, pfn: Pfn) -> (Result<Pfn, AllocError>, [bool; 4]) {
+        let at_once = (pages.alloc_pages_at_once(gfp, order).is_ok(), pages.free_pages_at_once(pfn, order));
+        let local = pages.local().map(|local| (local.alloc_pages(gfp, order), local.free_at_once(pfn, order)));
+        (pages.alloc_pages(gfp, order), [pages.free_pages(pfn, order).is_ok(), at_once.0, at_once.1, local.is_some()])
     }
 
     fn handle(pages: &'static Pages, cpu: CpuId, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, [bool; 4])> {

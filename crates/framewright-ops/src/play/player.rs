@@ -141,14 +141,15 @@ impl<'h> Player<'h> {
     /// without. So an operation uses the same call wherever it stands in a list. Also returns the request that this
     /// amounts to.
     pub(super) fn alloc_block(&self, name: Handle, request: Request) -> (Request, Result<Pfn, AllocError>) {
-        let local = self.seat.borrow().clone();
-        if let Some(local) = local {
-            // A `Local` stays on its CPU, so it does not wait for memory.
-            let result = local.alloc(&request);
-            return (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result);
-        }
         let Request { gfp, order, policy, below } = request;
         let is_pages = policy == Policy::Local && below.is_none();
+        let local = self.seat.borrow().clone();
+        if let Some(local) = local {
+            let by_flags = is_pages && name.0.is_multiple_of(2);
+            let result = if by_flags { local.alloc_pages(gfp, order) } else { local.alloc(&request) };
+            // A `Local` stays on its CPU, so it does not wait for memory.
+            return (Request { gfp: gfp & !__GFP_DIRECT_RECLAIM, ..request }, result);
+        }
         let result = match (name.0 % 6, self.handle(name.0)) {
             (2, Some(handle)) if is_pages => handle.alloc_pages(gfp, order),
             (0..=2, Some(handle)) => handle.alloc(&request),
@@ -162,6 +163,7 @@ impl<'h> Player<'h> {
     pub(crate) fn free_block(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let local = self.seat.borrow().clone();
         match (local, self.handle(pfn.0 as u32 >> 1)) {
+            (Some(local), _) if pfn.0.is_multiple_of(2) && local.free_at_once(pfn, order) => Ok(()),
             (Some(local), _) => local.free(pfn, order),
             (None, Some(handle)) if pfn.0.is_multiple_of(4) => handle.free(pfn, order),
             (None, Some(handle)) if pfn.0.is_multiple_of(2) => handle.free_pages(pfn, order),

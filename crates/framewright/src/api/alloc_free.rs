@@ -64,13 +64,27 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// As [`Allocator::alloc`].
     #[inline(always)]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        if Self::has_asked(order) {
-            self.may_fail(&Request::page(gfp))?;
-            if let Some(pfn) = self.fast.with(AllocAsked { machine: self.machine(), gfp }) {
-                return Ok(self.announced_asked(pfn, gfp));
-            }
+        match self.alloc_pages_at_once(gfp, order)? {
+            Some(pfn) => Ok(pfn),
+            None => self.alloc_pages_missed(gfp, order),
         }
-        self.alloc_pages_missed(gfp, order)
+    }
+
+    /// Allocates a single frame by the first stage of [`Allocator::alloc_pages`]; `None` if that cannot serve it.
+    ///
+    /// Nothing has changed then, and `alloc_pages` takes the request. A C function that ends with one of the two calls
+    /// saves no registers: this stage makes no call.
+    ///
+    /// # Errors
+    /// A test makes the request fail.
+    #[inline(always)]
+    pub fn alloc_pages_at_once(&self, gfp: Gfp, order: Order) -> Result<Option<Pfn>, AllocError> {
+        if !Self::has_asked(order) {
+            return Ok(None);
+        }
+        self.may_fail(&Request::page(gfp))?;
+        let served = self.fast.with(AllocAsked { machine: self.machine(), gfp });
+        Ok(served.map(|pfn| self.announced_asked(pfn, gfp)))
     }
 
     #[inline(never)]
@@ -166,10 +180,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// As [`Allocator::free`].
     #[inline(always)]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if order == Order(0) && self.free_fast(pfn, Order(0)) {
-            return Ok(());
-        }
-        Allocator::free_pages_missed(pfn, self, order)
+        if self.free_pages_at_once(pfn, order) { Ok(()) } else { Allocator::free_pages_missed(pfn, self, order) }
+    }
+
+    /// Frees a single frame by the first stage of [`Allocator::free_pages`]; false if that cannot free it.
+    ///
+    /// Nothing has changed then, and `free_pages` frees it or names the error.
+    #[inline(always)]
+    pub fn free_pages_at_once(&self, pfn: Pfn, order: Order) -> bool {
+        order == Order(0) && self.free_fast(pfn, Order(0))
     }
 
     #[inline(never)]

@@ -10,7 +10,7 @@ use crate::api::fast_path::FastPath;
 use crate::seam::machine::{Machine, Pinned, Step};
 use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
-use crate::types::request::{__GFP_DIRECT_RECLAIM, Request};
+use crate::types::request::{__GFP_DIRECT_RECLAIM, Gfp, Request};
 use crate::types::units::{CpuId, Order, Pfn};
 
 /// One CPU of an allocator, pinned.
@@ -63,6 +63,38 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         self.alloc_cached_or_slow(request)
     }
 
+    /// Allocates as [`Allocator::alloc_pages`] does, for a request of only these flags and this order.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`].
+    #[inline(always)]
+    pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        match self.alloc_pages_at_once(gfp, order)? {
+            Some(pfn) => Ok(pfn),
+            None => self.alloc_pages_missed(gfp, order),
+        }
+    }
+
+    /// Allocates a single frame as [`Allocator::alloc_pages_at_once`] does.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc_pages_at_once`].
+    #[inline(always)]
+    pub fn alloc_pages_at_once(&self, gfp: Gfp, order: Order) -> Result<Option<Pfn>, AllocError> {
+        if order != Order(0) {
+            return Ok(None);
+        }
+        self.allocator.may_fail(&Request::page(gfp))?;
+        let served = self.fast.alloc_asked(self.allocator.machine(), gfp);
+        Ok(served.map(|pfn| self.allocator.announced_asked(pfn, gfp)))
+    }
+
+    #[inline(never)]
+    fn alloc_pages_missed(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        let request = Request { order, ..Request::page(gfp) };
+        if order == Order(0) { self.alloc_cached_or_slow(&request) } else { self.alloc(&request) }
+    }
+
     #[inline(never)]
     fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(pfn) = self.allocator.alloc_of_another_run(&self.fast, request) {
@@ -92,6 +124,14 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
             Some(()) => Ok(()),
             None => Local::free_cached_or_slow(distance, self, order),
         }
+    }
+
+    /// Frees a block by the first stage of [`Local::free`]; false if that cannot free it.
+    ///
+    /// Nothing has changed then, and `free` frees it or names the error.
+    #[inline(always)]
+    pub fn free_at_once(&self, pfn: Pfn, order: Order) -> bool {
+        self.fast.free_at(self.allocator.machine(), pfn, order).is_some()
     }
 
     /// Frees a block that does not go where the last one went, or whose ring has no room.
