@@ -20,6 +20,7 @@ crates=(
     crates/framewright/src
     crates/framewright-kernel/src
     crates/framewright-rt/src
+    crates/framewright-capi/src
     crates/framewright-sim/src
     crates/framewright-trace/src
     crates/framewright-ops/src

@@ -1,0 +1,265 @@
+//! Arenas: describing, creating, destroying them, and the calls about one as a whole.
+//!
+//! An arena with allocated blocks is not destroyed unless the program says so. Otherwise a forgotten block would become
+//! a pointer to nothing, or to other memory. An arena with open local handles is never destroyed: their threads would
+//! use descriptors that are gone.
+//!
+//! Rejected: destroying at once, as pools of bytes do. They cannot know what is still in use; a page allocator can.
+#![allow(unsafe_code, reason = "pointers of C programs are used through `boundary.rs`, by their caller's promise")]
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::NonNull;
+
+use framewright::report::Source;
+use framewright_rt::{Arena, ArenaBuilder, ArenaError, Pages};
+
+use crate::boundary::{InArray, Out, Text, clear_sized, guarded, living, read_sized};
+use crate::error::{
+    Code, FW_E_ARENA, FW_E_FLAGS, FW_E_HANDLES, FW_E_IN_USE, FW_E_MECHANISMS, FW_E_NULL, FW_E_ORDER, FW_E_OS,
+    FW_E_OVERFLOW, FW_E_UNSUPPORTED, message,
+};
+use crate::handles::{ArenaRecord, fw_arena};
+use crate::options::{FW_DESTROY_BLOCKS, fw_options};
+use crate::place::order_of;
+
+/// Prepares options that ask for the default everywhere.
+///
+/// @param size  `sizeof(fw_options)`.
+/// @return 0; FW_E_NULL, FW_E_UNALIGNED; FW_E_STRUCT if the size cannot be that of the structure.
+///
+/// Threads: any.
+///
+/// # Safety
+/// `size` bytes can be written to `options`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_options_init(options: *mut fw_options, size: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { clear_sized(options, size) })
+}
+
+/// Creates an arena and stores its handle in `*arena`.
+///
+/// @param options  See `fw_options`. The library keeps nothing of it but `memory`.
+/// @return 0; or an error, and then `*arena` is unchanged and nothing stays mapped. `options->message` gets the reason
+///         in words. FW_E_STRUCT, FW_E_OPTION, FW_E_MECHANISMS, FW_E_NODE, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW,
+///         FW_E_HANDLES if the process has 1,024 arenas, and those from FW_E_OS on, which only this call returns.
+///
+/// Threads: any. Ownership: the caller destroys the arena by `fw_arena_destroy`.
+///
+/// # Safety
+/// The options can be read, with what they point to, and `message` written. A pointer can be written to `arena`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_create(options: *const fw_options, arena: *mut *mut fw_arena) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let options = unsafe { read_sized(options, fw_options::DEFAULT) }?;
+        // SAFETY: the caller's promise.
+        let told = unsafe { Text::new(options.message, options.message_size) }?;
+        // SAFETY: the caller's promise.
+        let created = unsafe { create(&options, arena) };
+        told.put(created.as_ref().err().map_or("", |(_, reason)| reason));
+        created.map_err(|(code, _)| code)
+    })
+}
+
+/// # Safety
+/// As [`fw_arena_create`].
+unsafe fn create(options: &fw_options, arena: *mut *mut fw_arena) -> Result<(), (c_int, String)> {
+    let told = |code: c_int| (code, message(code).to_string_lossy().into_owned());
+    let wrong = |(code, field): (c_int, &str)| (code, format!("{field}: {}", message(code).to_string_lossy()));
+    // SAFETY: the caller's promise.
+    let arena = unsafe { Out::new(arena) }.map_err(told)?;
+    // SAFETY: the caller's promise.
+    let nodes = unsafe { InArray::new(options.nodes, options.node_count) }.map_err(|code| wrong((code, "nodes")))?;
+    // SAFETY: not null, and a text by the caller's promise.
+    let text = (!options.mechanisms.is_null()).then(|| unsafe { CStr::from_ptr(options.mechanisms) });
+    let text = text.map(|text| text.to_str().map_err(|_| wrong((FW_E_MECHANISMS, "mechanisms")))).transpose()?;
+    let builder = options.builder(nodes.values(), text).map_err(wrong)?;
+    let record = ArenaRecord::take().ok_or_else(|| told(FW_E_HANDLES))?;
+    // SAFETY: the caller's promise about `memory`.
+    arena.put(record.fill(unsafe { build(builder, options.memory, options.bytes) }?));
+    Ok(())
+}
+
+/// # Safety
+/// As [`ArenaBuilder::build_in`], if the memory is not NULL.
+unsafe fn build(builder: ArenaBuilder, memory: *mut c_void, bytes: u64) -> Result<Arena, (c_int, String)> {
+    let told = |error: ArenaError| (error.code(), error.to_string());
+    let Some(memory) = NonNull::new(memory.cast::<u8>()) else { return builder.build().map_err(told) };
+    let is_room = |bytes: &usize| *bytes <= isize::MAX as usize && memory.addr().get().checked_add(*bytes).is_some();
+    let Some(len) = usize::try_from(bytes).ok().filter(is_room) else {
+        return Err((FW_E_OVERFLOW, format!("bytes: no {bytes} bytes can begin at the address of the memory")));
+    };
+    // SAFETY: the caller's promise.
+    unsafe { builder.build_in(NonNull::slice_from_raw_parts(memory, len)) }.map_err(told)
+}
+
+/// Destroys an arena and unmaps its memory, unless the program handed that in.
+///
+/// @param flags  0, or FW_DESTROY_BLOCKS to free the blocks that are still allocated.
+/// @return 0; FW_E_IN_USE if blocks are allocated and the flag is not set, or if local handles are open: nothing has
+///         changed then; FW_E_ARENA if it was destroyed before; FW_E_FLAGS.
+///
+/// Threads: no other thread uses the arena during the call or after it.
+///
+/// # Safety
+/// No other call uses the arena. With FW_DESTROY_BLOCKS, no block of it is used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_destroy(arena: *mut fw_arena, flags: u32) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        if flags & !FW_DESTROY_BLOCKS != 0 {
+            return Err(FW_E_FLAGS);
+        }
+        let keeps_blocks = flags & FW_DESTROY_BLOCKS == 0 && allocated(living.arena()) != 0;
+        if keeps_blocks || living.locals() != 0 {
+            return Err(FW_E_IN_USE);
+        }
+        if living.end() { Ok(()) } else { Err(FW_E_ARENA) }
+    })
+}
+
+/// Returns the number of pages allocated at this moment; exact while no call is in progress.
+pub(crate) fn allocated(arena: &Arena) -> u64 {
+    let events = arena.source().events();
+    events.pgalloc.iter().fold(0_u64, |sum, &pages| sum.wrapping_add(pages)).wrapping_sub(events.pgfree)
+}
+
+/// Finds the smallest order whose blocks hold `bytes` bytes.
+///
+/// @return 0; FW_E_ORDER if the arena's largest block is smaller; FW_E_ZERO_SIZE, FW_E_OVERFLOW, FW_E_ARENA, FW_E_NULL,
+///         FW_E_UNALIGNED.
+///
+/// Threads: any.
+///
+/// # Safety
+/// A number can be written to `order`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_order(arena: *mut fw_arena, bytes: usize, order: *mut c_uint) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        // SAFETY: the caller's promise.
+        let order = unsafe { Out::new(order) }?;
+        let needed = living.place().frames_of(bytes)?.next_power_of_two().trailing_zeros();
+        if needed > u32::from(living.arena().report().max_order.0) {
+            return Err(FW_E_ORDER);
+        }
+        order.put(needed);
+        Ok(())
+    })
+}
+
+/// Drains the lists of all CPUs to the zones.
+///
+/// @param pages  Where the number of drained pages is stored; NULL for nowhere.
+/// @return 0; FW_E_ARENA, FW_E_UNALIGNED.
+///
+/// Threads: any.
+///
+/// # Safety
+/// A number can be written to `pages`, or it is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_drain(arena: *mut fw_arena, pages: *mut u64) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        // SAFETY: the caller's promise.
+        let pages = unsafe { Out::optional(pages) }?;
+        let drained = living.arena().drain();
+        if let Some(pages) = pages {
+            pages.put(drained);
+        }
+        Ok(())
+    })
+}
+
+/// Gives the memory of free blocks back to the operating system.
+///
+/// It reads as zero when it is used again. Each block costs a system call.
+///
+/// @param order  Smallest order of blocks to give back; at least the pageblock's (2 MiB), whatever is asked for.
+/// @param bytes  Where the size of those blocks is stored; NULL for nowhere.
+/// @return 0; FW_E_UNSUPPORTED for huge pages and memory that was handed in; FW_E_OS; FW_E_ARENA, FW_E_UNALIGNED.
+///
+/// Threads: any.
+///
+/// # Safety
+/// A number can be written to `bytes`, or it is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_trim(arena: *mut fw_arena, order: c_uint, bytes: *mut u64) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { Out::optional(bytes) }?;
+        let trimmed = living.arena().trim(order_of(order)).map_err(|error| error.code())?;
+        if let Some(bytes) = bytes {
+            bytes.put(trimmed.bytes);
+        }
+        Ok(())
+    })
+}
+
+/// Gives the contents of an allocated block back to the operating system; it reads as zero afterwards.
+///
+/// @return 0; FW_E_UNSUPPORTED as of `fw_arena_trim`; FW_E_OS; or an error as of `fw_free`.
+///
+/// Threads: any. Ownership: the caller still owns the block.
+///
+/// # Safety
+/// The caller owns the block, if it is allocated, and no other thread uses it meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_discard(arena: *mut fw_arena, block: *mut c_void, order: c_uint) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        let (pfn, order) = (living.place().frame(block), order_of(order));
+        if order > living.arena().report().max_order {
+            return Err(FW_E_ORDER);
+        }
+        // SAFETY: the caller owns the block, and `into_raw` below leaves it to the caller.
+        let owned = unsafe { Pages::from_raw(living.arena(), pfn, order) };
+        let mut owned = owned.map_err(|error| living.free_error(error))?;
+        let discarded = owned.discard();
+        owned.into_raw();
+        discarded.map_err(|error| error.code())
+    })
+}
+
+/// Returns the file of an arena in a memfd, for another process to map.
+///
+/// @return A file descriptor, which is the arena's and closed with it; or FW_E_UNSUPPORTED, FW_E_ARENA.
+///
+/// Threads: any. Offsets in the file count from the arena's first address.
+///
+/// # Safety
+/// Other processes write to no block that is used here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_memfd(arena: *mut fw_arena) -> c_int {
+    // SAFETY: the caller's promise.
+    let file = living(arena).and_then(|living| unsafe { living.arena().memfd() }.ok_or(FW_E_UNSUPPORTED));
+    file.map_or_else(|code| code, |file| file.as_raw_fd())
+}
+
+/// Exports the arena's state to other processes, through a socket at `path`, until the arena is destroyed.
+///
+/// `framewright top --from PATH` shows it.
+///
+/// @return 0; FW_E_OS if no socket can be made there or no thread started; FW_E_ARENA, FW_E_NULL.
+///
+/// Threads: any.
+///
+/// # Safety
+/// `path` is a text or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_export(arena: *mut fw_arena, path: *const c_char) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        if path.is_null() {
+            return Err(FW_E_NULL);
+        }
+        // SAFETY: not null, and a text by the caller's promise.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+        living.keep(living.arena().export(path).map_err(|_| FW_E_OS)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,5 @@
+//! The C interface from outside: its header, and C programs that use it.
+
+mod header;
+mod programs;
+mod compiler;
