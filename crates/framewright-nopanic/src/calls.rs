@@ -1,9 +1,5 @@
 //! One kept function for every public operation of the core.
 //!
-//! `call! { fn name(argument: Type) -> Result { body } }` makes a function that the linker must keep, named
-//! `framewright_call_name`. It reads its arguments from memory and writes the result back. So the compiler can assume
-//! nothing of the arguments, and must compute the result.
-//!
 //! To cover a new operation, add a `call!` whose body calls it. `ci/no_panic.sh` names the public functions that no
 //! body mentions.
 
@@ -28,35 +24,10 @@ use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
     Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
 };
-
-use framewright_kernel::{Context, Contexts, Error, Kernel, U32, U64, bytes};
+use framewright_kernel::{U32, U64};
 
 use crate::board::Board;
-use crate::kit;
-
-macro_rules! call {
-    ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
-        #[unsafe(export_name = concat!("framewright_call_", stringify!($name)))]
-        extern "C" fn $name(arguments: *const ($( $type, )*), result: *mut $result) {
-            // SAFETY: the caller passes a valid tuple that it does not use again, and room for the result.
-            let ($( $argument, )*) = unsafe { arguments.read() };
-            let value: $result = $body;
-            // SAFETY: as above.
-            unsafe { result.write(value) }
-        }
-    )* };
-}
-
-/// A writer of text to foreign code, which the compiler cannot see.
-pub struct Sink {
-    write: extern "C" fn(*const u8, usize) -> bool,
-}
-
-impl Write for Sink {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if (self.write)(text.as_ptr(), text.len()) { Ok(()) } else { Err(fmt::Error) }
-    }
-}
+use crate::call::{Sink, call};
 
 #[cfg(feature = "control")]
 call! {
@@ -465,36 +436,5 @@ call! {
 
     fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
         lock.try_take().is_some()
-    }
-}
-
-// The kit for kernels.
-call! {
-    fn kit_bytes(config: &'static Config<'static>) -> Result<usize, Error> {
-        bytes::<kit::Small>(config)
-    }
-
-    fn kit_place(config: &'static Config<'static>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
-        framewright_kernel::place(config, bytes, within)
-    }
-
-    fn kit_boot(config: &'static Config<'static>, block: &'static mut [u8]) -> Result<bool, Error> {
-        kit::PAGES.boot(&kit::Small, config, block).map(|pages| kit::PAGES.get().is_some_and(|got| core::ptr::eq(got, pages)))
-    }
-
-    fn kit_pair(request: Request) -> Option<Result<(), FreeError>> {
-        kit::PAGES.get().and_then(|pages| {
-            let cpu = pages.machine().kernel().cpu();
-            let block = pages.alloc(&Request { order: request.order.min(Order(cpu as u8)), ..request }).ok()?;
-            Some(pages.free(block, request.order))
-        })
-    }
-
-    fn kit_record(contexts: Contexts, context: Context, cpus: usize) -> (Option<usize>, usize, Option<usize>) {
-        (contexts.set_of(context), contexts.sets(), kit::Small.record(cpus))
-    }
-
-    fn display_kit_error(sink: &'static mut Sink, error: Error) -> fmt::Result {
-        write!(sink, "{error}")
     }
 }
