@@ -47,6 +47,10 @@ call! {
         (range.intersect(other), range.frames(), range.is_empty(), range.contains(pfn))
     }
 
+    fn range_of_bytes(start: u64, end: u64, page_shift: u8) -> [PfnRange; 2] {
+        [PfnRange::within_bytes(start, end, page_shift), PfnRange::around_bytes(start, end, page_shift)]
+    }
+
     fn pfn_blocks(pfn: Pfn, order: Order, max_order: Order) -> u64 {
         PfnRange::block(pfn, order).blocks(max_order).fold(0, |sum, (pfn, order)| sum ^ pfn.0 ^ order.frames())
     }

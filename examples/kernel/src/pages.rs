@@ -81,7 +81,7 @@ unsafe impl Kernel for Machine {
     }
 }
 
-const PAGE_SHIFT: u32 = 12;
+const PAGE_SHIFT: u8 = 12;
 /// What the page tables map: the first 512 GiB.
 const MAPPED: PfnRange = PfnRange::new(0, 1 << 27);
 /// Entries of the memory map that are used.
@@ -101,7 +101,10 @@ unsafe extern "C" {
 /// Context: the first CPU, once, before the others start.
 pub(crate) fn boot(loaded: Loaded, cpus: usize) {
     let mut regions = [Region::usable(0, 0, 0); MAX_REGIONS];
-    let whole = |(start, end): (u64, u64)| Region::usable(start.div_ceil(1 << PAGE_SHIFT), end >> PAGE_SHIFT, 0);
+    let whole = |(start, end): (u64, u64)| {
+        let PfnRange { start, end } = PfnRange::within_bytes(start, end, PAGE_SHIFT);
+        Region::usable(start.0, end.0, 0)
+    };
     let usable = loaded.memory().map(whole).filter(|region| !region.range.is_empty());
     let count = regions.iter_mut().zip(usable).map(|(place, region)| *place = region).count();
     let regions = &mut regions[..count];
@@ -109,8 +112,7 @@ pub(crate) fn boot(loaded: Loaded, cpus: usize) {
     for Region { range, .. } in &*regions {
         println!("memory: frames {:#x} to {:#x}", range.start.0, range.end.0);
     }
-    let page_of = |symbol: *const u8| symbol as u64 >> PAGE_SHIFT;
-    let image = PfnRange::new(page_of(&raw const kernel_start), page_of(&raw const kernel_end));
+    let image = PfnRange::around_bytes(&raw const kernel_start as u64, &raw const kernel_end as u64, PAGE_SHIFT);
     let nodes = [NodeId(0); MAX_CPUS];
     let config = Config { reserved: &[FIRMWARE, image], ..Config::new(regions, &nodes[..cpus]) };
     let result = bytes::<Machine>(&config).and_then(|bytes| {

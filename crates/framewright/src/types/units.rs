@@ -73,6 +73,18 @@ impl PfnRange {
         PfnRange { start: Pfn(start), end: Pfn(end) }
     }
 
+    /// Returns the frames that lie wholly between two addresses, for memory that is usable.
+    ///
+    /// Addresses are in bytes, and a frame has 2^`page_shift` of them.
+    pub const fn within_bytes(start: u64, end: u64, page_shift: u8) -> PfnRange {
+        PfnRange::new(frames_up(start, page_shift), frames_down(end, page_shift))
+    }
+
+    /// Returns the frames that lie at least in part between two addresses, for memory that is in use.
+    pub const fn around_bytes(start: u64, end: u64, page_shift: u8) -> PfnRange {
+        PfnRange::new(frames_down(start, page_shift), frames_up(end, page_shift))
+    }
+
     /// Returns the range of the block of `order` at `pfn`.
     pub const fn block(pfn: Pfn, order: Order) -> PfnRange {
         PfnRange { start: pfn, end: pfn.add(order.frames()) }
@@ -118,6 +130,19 @@ impl fmt::Display for PfnRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}..{}", self.start, self.end)
     }
+}
+
+const fn frames_down(bytes: u64, page_shift: u8) -> u64 {
+    match bytes.checked_shr(page_shift as u32) {
+        Some(frames) => frames,
+        None => 0,
+    }
+}
+
+const fn frames_up(bytes: u64, page_shift: u8) -> u64 {
+    let down = frames_down(bytes, page_shift);
+    let is_whole = bytes.trailing_zeros() >= page_shift as u32;
+    if is_whole { down } else { down.saturating_add(1) }
 }
 
 /// Iterator over the blocks that tile a range; see [`PfnRange::blocks`].
@@ -381,6 +406,31 @@ mod tests {
                 assert_eq!(frame.buddy(order).align_down(order.up()), frame.align_down(order.up()));
             }
         }
+    }
+
+    #[test]
+    fn bytes_are_rounded_to_frames() {
+        for (start, end, within, around) in [
+            (0x1000, 0x3000, (1, 3), (1, 3)),
+            (0x1001, 0x2fff, (2, 2), (1, 3)),
+            (0, 0x9fc00, (0, 0x9f), (0, 0xa0)),
+            (0x1fff, 0x2001, (2, 2), (1, 3)),
+            (5, 9, (1, 0), (0, 1)),
+            (0, u64::MAX, (0, u64::MAX >> 12), (0, (u64::MAX >> 12) + 1)),
+        ] {
+            assert_eq!(
+                PfnRange::within_bytes(start, end, 12),
+                PfnRange::new(within.0, within.1),
+                "{start:#x}..{end:#x}"
+            );
+            assert_eq!(
+                PfnRange::around_bytes(start, end, 12),
+                PfnRange::new(around.0, around.1),
+                "{start:#x}..{end:#x}"
+            );
+        }
+        assert_eq!(PfnRange::within_bytes(1, 9, 64), PfnRange::new(1, 0));
+        assert!(PfnRange::within_bytes(5, 9, 12).is_empty());
     }
 
     #[test]
