@@ -44,20 +44,27 @@ pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize)
 /// `within` is the memory that the kernel has mapped at that moment. None if there is no such place.
 ///
 /// The place is as high as possible, as in Linux's memblock, so that memory for devices with short addresses stays
-/// free.
+/// free. Movable and CMA memory is left alone unless there is no other: it could never be taken as a range again.
 pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
     let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
-    let usable = config.regions.iter().rev().filter(|region| region.usable && region.present);
-    usable.map(|region| region.range.intersect(within)).find_map(|range| highest(range, frames, config.reserved))
+    let usable = || config.regions.iter().rev().filter(|region| region.usable && region.present);
+    let ranges = || usable().map(|region| region.range.intersect(within));
+    let kept = config.movable.iter().chain(config.cma);
+    let mut outside = ranges().filter_map(|range| highest(range, frames, config.reserved.iter().chain(kept.clone())));
+    outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, config.reserved.iter())))
 }
 
-/// Returns the highest `frames` frames of `range` that are not reserved.
-fn highest(mut range: PfnRange, frames: u64, reserved: &[PfnRange]) -> Option<PfnRange> {
+/// Returns the highest `frames` frames of `range` that are not taken.
+fn highest<'t>(
+    mut range: PfnRange,
+    frames: u64,
+    taken: impl Iterator<Item = &'t PfnRange> + Clone,
+) -> Option<PfnRange> {
     loop {
         let start = range.end.0.checked_sub(frames).filter(|&start| start >= range.start.0)?;
         let found = PfnRange::new(start, range.end.0);
         // Each pass ends the range at a lower frame.
-        match reserved.iter().find(|taken| !taken.intersect(found).is_empty()) {
+        match taken.clone().find(|taken| !taken.intersect(found).is_empty()) {
             Some(taken) => range.end = taken.start,
             None => return Some(found),
         }

@@ -11,7 +11,8 @@
 //! | `Softirqs` | tasks; soft interrupts; hard interrupts | preemption off | three sets |
 //!
 //! `InterruptsOff` is for a kernel without a preemption counter, or one that calls the allocator with interrupts off
-//! anyway. It costs the two instructions that switch them. The two below it keep interrupts on, and lists of interrupts
+//! anyway. It costs the two instructions that switch them. Pins (`Allocator::local`) must end in reverse order there,
+//! since each restores what the one before it found. The two below it keep interrupts on, and lists of interrupts
 //! hold pages that tasks reach only by a drain. Any other context (an NMI, an interrupt of an interrupt) has no lists.
 //! Its plain calls are refused; `Allocator::any_context` serves it from the zones.
 //!
@@ -105,6 +106,8 @@ pub enum Fences<K: ?Sized> {
 /// - [`Kernel::cpu`] returns the running CPU's number, and no other CPU has that number.
 /// - [`Kernel::context`] tells apart those contexts that [`Kernel::CONTEXTS`] keeps apart, and returns
 ///   [`Context::Other`] in every context that may have interrupted one of its kind.
+/// - [`Kernel::record`], if the kernel writes it, returns for each CPU and context what the default would.
+/// - [`Kernel::starts_zeroed`] is true only where all memory was zero.
 /// - With [`Fences::OneCpu`] there is one CPU. With [`Fences::Interrupts`], its functions do what is said there.
 ///
 /// A kernel that breaks one of these makes two contexts use one CPU's lists at once: a page may be handed out twice.
@@ -215,7 +218,8 @@ pub unsafe trait Kernel: Sync + 'static {
 
     /// Returns whether all memory was zero at boot, the block of the descriptors included.
     ///
-    /// Asked at boot. If so, boot writes less.
+    /// Asked at boot. If so, boot writes less. A boot that failed may have written to the block: it must then be cleared
+    /// before the next try.
     fn starts_zeroed(&self) -> bool {
         false
     }

@@ -3,6 +3,7 @@
 //! Each method of the machine is a call of one function of the kernel. The constants of [`Kernel`] choose between them
 //! when the kernel is compiled, so that nothing is left of the choice.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 use framewright::event::Event;
@@ -44,17 +45,23 @@ fn unpin<K: Kernel>(kernel: &K, saved: usize) {
     if matches!(K::CONTEXTS, Contexts::InterruptsOff) { kernel.irq_restore(saved) } else { kernel.unpin() }
 }
 
-/// Guard: the caller stays on its CPU.
+/// Guard: the caller stays on its CPU. It cannot be sent to another task.
+///
+/// ```compile_fail
+/// fn sent<T: Send>() {}
+/// fn test<K: framewright_kernel::Kernel>() { sent::<framewright_kernel::PinGuard<'static, K>>() }
+/// ```
 pub struct PinGuard<'m, K: Kernel> {
     machine: &'m KernelMachine<K>,
-    record: Option<usize>,
+    cpu: CpuId,
     saved: usize,
+    stays: PhantomData<*const ()>,
 }
 
 impl<K: Kernel> Pinned for PinGuard<'_, K> {
     #[inline]
     fn cpu(&self) -> CpuId {
-        self.record.map_or(CpuId::NONE, |record| CpuId(record as u16))
+        self.cpu
     }
 
     fn node(&self) -> NodeId {
@@ -69,10 +76,16 @@ impl<K: Kernel> Drop for PinGuard<'_, K> {
     }
 }
 
-/// Guard: interrupts of this CPU are off.
+/// Guard: interrupts of this CPU are off. It cannot be sent to another task.
+///
+/// ```compile_fail
+/// fn sent<T: Send>() {}
+/// fn test<K: framewright_kernel::Kernel>() { sent::<framewright_kernel::IrqGuard<K>>() }
+/// ```
 pub struct IrqGuard<K: Kernel> {
     kernel: &'static K,
     saved: usize,
+    stays: PhantomData<*const ()>,
 }
 
 impl<K: Kernel> Drop for IrqGuard<K> {
@@ -129,7 +142,8 @@ impl<K: Kernel> Machine for KernelMachine<K> {
     #[inline]
     fn pin(&self) -> PinGuard<'_, K> {
         let saved = pin(self.kernel);
-        PinGuard { machine: self, record: self.kernel.record(self.nodes.len()), saved }
+        let record = self.kernel.record(self.nodes.len()).and_then(|record| u16::try_from(record).ok());
+        PinGuard { machine: self, cpu: record.map_or(CpuId::NONE, CpuId), saved, stays: PhantomData }
     }
 
     fn near(&self) -> NodeId {
@@ -138,7 +152,7 @@ impl<K: Kernel> Machine for KernelMachine<K> {
 
     #[inline]
     fn irq_save(&self) -> IrqGuard<K> {
-        IrqGuard { kernel: self.kernel, saved: self.kernel.irq_save() }
+        IrqGuard { kernel: self.kernel, saved: self.kernel.irq_save(), stays: PhantomData }
     }
 
     /// They have lists of their own, are held off, or are refused ([`Contexts`]).

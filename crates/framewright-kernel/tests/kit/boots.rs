@@ -141,3 +141,46 @@ fn the_block_gets_the_highest_place() {
         assert_eq!(place(&config, (pages << 12) - 4095, within), expected, "a part of a page is a page");
     }
 }
+
+/// Movable and CMA memory is for ranges, so descriptors lie there only if they must.
+#[test]
+fn the_block_leaves_memory_for_ranges_alone() {
+    let cpus = [NodeId(0)];
+    let map = [Region::usable(0x1000, 0x3000, 0)];
+    let (movable, cma) = ([PfnRange::new(0x2800, 0x3000)], [PfnRange::new(0x2400, 0x2600)]);
+    let config = Config { movable: &movable, cma: &cma, ..Config::new(&map, &cpus) };
+    let found = |pages: usize| place(&config, pages << 12, PfnRange::new(0, u64::MAX)).map(|range| range.start.0);
+    assert_eq!((found(0x10), found(0x200), found(0x201)), (Some(0x27f0), Some(0x2600), Some(0x21ff)));
+    assert_eq!((found(0x1400), found(0x1401), found(0x2001)), (Some(0x1000), Some(0x1bff), None));
+}
+
+/// All memory is zero at boot, as in a machine that was just switched on.
+struct Fresh;
+
+// SAFETY: one thread uses it, and its block is zero.
+unsafe impl Kernel for Fresh {
+    const CONTEXTS: Contexts = Contexts::Tasks;
+    fn pin(&self) {}
+    fn unpin(&self) {}
+    fn irq_save(&self) -> usize {
+        0
+    }
+    fn irq_restore(&self, _: usize) {}
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn starts_zeroed(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn memory_that_starts_zeroed_is_not_cleared_again() {
+    let cpus = [NodeId(0)];
+    for mechanisms in [Mechanisms::DEFAULT, Mechanisms::preset("owned-pageblocks").unwrap()] {
+        let config = Config { mechanisms, ..Config::new(&MEMORY, &cpus) };
+        let cell: &'static Framewright<Fresh> = Box::leak(Box::new(Framewright::new()));
+        let block = Vec::leak(vec![0; bytes::<Fresh>(&config).unwrap()]);
+        assert!(use_up(cell.boot(&Fresh, &config, block).unwrap()) > 0x3000);
+    }
+}

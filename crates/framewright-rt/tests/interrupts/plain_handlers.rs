@@ -59,6 +59,7 @@ extern "C" fn handler(_: i32) {
         pages.alloc_at(range.start, Order(9), GFP_ATOMIC).map(drop),
         pages.alloc_range(range, GFP_KERNEL),
         pages.alloc_contig(1 << 12, Order(0), &Request::page(GFP_ATOMIC)).map(drop),
+        pages.alloc_contig(3, Order(0), &Request::page(GFP_ATOMIC)).map(drop),
         pages.take_offline(range),
     ];
     let frees = [pages.free(own, Order(10)), pages.free_range(PfnRange::block(own, Order(10)))];

@@ -7,6 +7,8 @@ use crate::types::units::CpuId;
 impl<M: Machine> Allocator<'_, M> {
     /// Takes a CPU offline: drains its lists and folds its counters; returns the frames drained.
     ///
+    /// `cpu` is a CPU record: a CPU with several contexts ([`crate::Config::contexts`]) takes a call for each.
+    ///
     /// Context: the CPU runs no more. It may run again later without further notice; [`Allocator::online_cpu`] makes
     /// reports show it again.
     pub fn offline_cpu(&self, cpu: CpuId) -> u64 {

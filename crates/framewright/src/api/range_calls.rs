@@ -1,6 +1,7 @@
 //! Calls about memory by its place: ranges, contiguous frames, memory hotplug, the types of pageblocks.
 //!
 //! The calls that allocate or withhold a range wait for other CPUs and may move memory, so they fail in an interrupt.
+//! [`Allocator::alloc_contig`] does neither where a block is large enough.
 //! `range/` does the work.
 
 use crate::api::allocator::Allocator;
@@ -179,6 +180,10 @@ impl<M: Machine> Allocator<'_, M> {
     /// `frames` is 0, `align` is above 51, or there is no such range. In an interrupt also if the range, with its
     /// alignment, is larger than the largest block.
     pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        // The tail could not be freed there.
+        if self.machine().is_in_section() {
+            return Err(AllocError::InInterrupt);
+        }
         if frames == 0 {
             return Err(AllocError::BadRange(PfnRange::new(0, 0)));
         }

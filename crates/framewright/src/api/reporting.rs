@@ -18,15 +18,18 @@ const CAPACITY: usize = 32;
 
 /// One pass over all free blocks that were not reported; from [`Allocator::report_free`].
 ///
-/// It ends, whatever other CPUs free meanwhile, and meets no block twice.
+/// It ends, whatever other CPUs free meanwhile.
 pub struct Reporting<'w, 'a, M: Machine> {
     allocator: &'w Allocator<'a, M>,
     cursor: Cursor,
 }
 
-/// Up to 32 blocks that belong to the holder until it reports them.
+/// Up to 32 blocks that are the holder's until it reports them; it may clear them, and must not write anything else.
 ///
-/// Dropped without that, they are free again, and the next pass meets them.
+/// They are one block, or at most a sixteenth of their zone's free memory. Dropped without a report they are free again,
+/// and the next pass meets them. Meanwhile they count as allocated: a range that contains one is refused as busy.
+///
+/// Context of the drop: as [`Allocator::report_free`].
 pub struct Unreported<'w, 'a, M: Machine> {
     allocator: &'w Allocator<'a, M>,
     blocks: [(Pfn, Order); CAPACITY],
@@ -37,7 +40,7 @@ pub struct Unreported<'w, 'a, M: Machine> {
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Returns a pass over free blocks of at least `least` that were not reported since they became free.
     ///
-    /// A zone's blocks are taken only while it stays above its low mark. Blocks on per-CPU lists and in depots, and
+    /// Blocks without which their zone would be below its low mark are left alone. Blocks on per-CPU lists and in depots, and
     /// sections that boot left uninitialised, are not met: drain the lists first ([`Allocator::drain_all`]). Linux
     /// reports blocks from the pageblock order on.
     ///

@@ -2,12 +2,14 @@
 //!
 //! A host that backs this memory wants to know which of it is free, to take its own memory back. A bit of a free
 //! block's state says that the block was reported. The bit ends with the block: an allocation, a split or a merge
-//! clears it. So a pass over the free lists finds exactly what became free since the last one.
+//! clears it. So a pass over the free lists finds what became free since the last one.
 //!
 //! A pass takes blocks off their lists, a few in each lock section. They are allocated blocks meanwhile, so no request
 //! gets them, and every count is right at any moment. Afterwards they are freed with the mark, at the back of their
 //! list, where requests find them last. A block that merges as it is freed gets no mark: a part of the result was not
 //! reported.
+//!
+//! A pass holds at most 1/[`SHARE`] of a zone's free memory at a time, or one block. Requests get the rest meanwhile.
 //!
 //! Blocks that have the mark are moved to the back as the pass meets them. So each is met once in a pass, and a lock
 //! section never walks a list.
@@ -19,7 +21,7 @@
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
 use crate::policy::watermark::{AllocFlags, Mark};
-use crate::seam::machine::Machine;
+use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::counts::BlockCount;
 use crate::types::migratetype::{ListId, MigrateType};
@@ -29,6 +31,17 @@ use crate::zonelist::world::World;
 
 /// Blocks that are visited in one lock section.
 const VISITS: u32 = 64;
+
+/// Part of a zone's free memory that a pass may hold.
+///
+/// Linux takes as much of a list in one cycle (`PAGE_REPORTING_CAPACITY * 16` in `page_reporting_cycle`).
+const SHARE: u64 = 16;
+
+/// Returns whether a block of this order makes too much of a zone's memory held.
+fn is_much<M: Machine>(zone: &Zone<M>, held: u64, order: Order) -> bool {
+    let free = zone.stat.free().load(Ordering::Relaxed).saturating_add(held);
+    held.saturating_add(order.frames()) > free / SHARE
+}
 
 /// Place of a pass: a zone, one of its lists, and how much of that list is to be visited.
 #[derive(Clone, Copy)]
@@ -85,6 +98,7 @@ impl<'a, M: Machine> World<'a, M> {
         let is_done = self.pinned(|cx| {
             let guard = zone.lock(cx);
             let buddy = guard.buddy();
+            let mut held = 0_u64;
             for _ in 0..VISITS {
                 let Some(list) = cursor.list() else { return true };
                 let left = cursor.left.unwrap_or(zone.lists.len_racy(list.order, list.migratetype));
@@ -93,16 +107,21 @@ impl<'a, M: Machine> World<'a, M> {
                     cursor.next_list();
                     continue;
                 };
+                let is_reported = frames.state(frame).is_reported();
+                guard.account();
+                if !is_reported && held != 0 && (is_much(zone, held, list.order) || !self.may_report(zone, list)) {
+                    return false;
+                }
                 cursor.left = Some(BlockCount(left.0.saturating_sub(1)));
-                if frames.state(frame).is_reported() {
+                if is_reported {
                     if buddy.move_to_back(frame, list).is_err() {
                         cursor.next_list();
                     }
                     continue;
                 }
-                guard.account();
-                if !self.may_report(zone, list.order) {
-                    return true;
+                if !self.may_report(zone, list) {
+                    cursor.next_list();
+                    continue;
                 }
                 if buddy.remove(frame, list.order, list.migratetype).is_err() {
                     cursor.next_list();
@@ -110,6 +129,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 frames.set_head(frame, Head::allocated(list.order, false));
                 self.count_range(cx, zone, list.order.frames());
+                held = held.saturating_add(list.order.frames());
                 if !take(frames.pfn(frame), list.order) {
                     break;
                 }
@@ -124,20 +144,22 @@ impl<'a, M: Machine> World<'a, M> {
         true
     }
 
-    /// Returns whether a zone keeps above its low mark without a block of this order.
-    fn may_report(&self, zone: &Zone<M>, order: Order) -> bool {
+    /// Returns whether a zone stays above its low mark without a block of this list.
+    ///
+    /// CMA memory and the high-atomic reserve do not stand for other memory.
+    fn may_report(&self, zone: &Zone<M>, list: ListId) -> bool {
         let flags = AllocFlags {
             mark: Mark::Low,
             no_watermarks: false,
             high: false,
             harder: false,
-            highatomic: true,
-            cma: true,
+            highatomic: list.migratetype == MigrateType::HighAtomic,
+            cma: list.migratetype == MigrateType::Cma,
             nofragment: false,
             stall: false,
             unboosted: false,
         };
-        zone.may_take_racy(&self.shared, order, zone.idx.kind(), flags)
+        zone.may_take_racy(&self.shared, list.order, zone.idx.kind(), flags)
     }
 
     /// Frees a block of [`World::take_unreported`], with the mark if it was reported.
@@ -147,6 +169,10 @@ impl<'a, M: Machine> World<'a, M> {
         let Some(zone) = self.zone_of(frame) else { return };
         self.pinned(|cx| {
             let guard = zone.lock(cx);
+            // Another caller may have freed the block meanwhile, by its number.
+            if !frames.claim_head(frame, order) {
+                return;
+            }
             frames.set_head(frame, Head::NONE);
             if is_reported {
                 guard.buddy().free_reported(frame, order);
