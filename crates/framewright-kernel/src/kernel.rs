@@ -218,8 +218,8 @@ pub unsafe trait Kernel: Sync + 'static {
 
     /// Returns whether all memory was zero at boot, the block of the descriptors included.
     ///
-    /// Asked at boot. If so, boot writes less. A boot that failed may have written to the block: it must then be cleared
-    /// before the next try.
+    /// Asked at boot. If so, boot writes less. A boot that failed may have written to the block, which must then be
+    /// cleared before the next try.
     fn starts_zeroed(&self) -> bool {
         false
     }

@@ -26,8 +26,8 @@ impl Arena {
     /// Gives the memory of all free blocks of at least `order` back to the operating system.
     ///
     /// Drains the CPUs' lists first. An order below the pageblock's means the pageblock's (2 MiB). Blocks that an
-    /// earlier call gave back, and that nobody used since, are left alone. Takes a system call for each other block. What
-    /// a zone needs to stay above its low mark is not given back.
+    /// earlier call gave back, and that nobody used since, are left alone. Takes a system call for each other block.
+    /// What a zone needs to stay above its low mark is not given back.
     ///
     /// # Errors
     /// The memory is huge pages or was handed in. Or the kernel refused, perhaps after some blocks had been given back.

@@ -26,8 +26,8 @@ pub struct Reporting<'w, 'a, M: Machine> {
 
 /// Up to 32 blocks that are the holder's until it reports them; it may clear them, and must not write anything else.
 ///
-/// They are one block, or at most a sixteenth of their zone's free memory. Dropped without a report they are free again,
-/// and the next pass meets them. Meanwhile they count as allocated: a range that contains one is refused as busy.
+/// They are one block, or at most a sixteenth of their zone's free memory. Dropped without a report they are free
+/// again, and the next pass meets them. Meanwhile they count as allocated: a range that contains one is refused as busy.
 ///
 /// Context of the drop: as [`Allocator::report_free`].
 pub struct Unreported<'w, 'a, M: Machine> {
@@ -40,8 +40,9 @@ pub struct Unreported<'w, 'a, M: Machine> {
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Returns a pass over free blocks of at least `least` that were not reported since they became free.
     ///
-    /// Blocks without which their zone would be below its low mark are left alone. Blocks on per-CPU lists and in depots, and
-    /// sections that boot left uninitialised, are not met: drain the lists first ([`Allocator::drain_all`]). Linux
+    /// Blocks without which their zone would be below its low mark are left alone. Blocks on per-CPU lists and in
+    /// depots, and sections that boot left uninitialised, are not met: drain the lists first
+    /// ([`Allocator::drain_all`]). Linux
     /// reports blocks from the pageblock order on.
     ///
     /// Context: not in an interrupt, no lock held; several passes at once are allowed.

@@ -9,8 +9,9 @@ use crate::upkeep::vmstat_refresh::Refreshed;
 impl<M: Machine> Allocator<'_, M> {
     /// Folds what a CPU has counted into its zones and nodes.
     ///
-    /// Linux does this every second on each CPU; here any CPU may do it, for each record ([`crate::Config::contexts`]). Counts are folded where the mechanisms let
-    /// CPUs keep some (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`).
+    /// Linux does this every second on each CPU. Here any CPU may do it, for each record
+    /// ([`crate::Config::contexts`]). Counts are folded where the mechanisms let CPUs keep some
+    /// (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`).
     ///
     /// Whatever the mechanisms, the call also frees blocks of other nodes' zones on the CPU's lists. It does so at the
     /// third call since the CPU last allocated or freed there.

@@ -101,7 +101,8 @@ impl<M: Machine> World<'_, M> {
     /// Moves the counters of a CPU that is gone to its zones.
     pub(crate) fn fold_offline_cpu(&self, cpu: CpuId) {
         let Some(record) = self.shared.cpus.get(cpu.index()) else { return };
-        // A fork waits for claims of lists that are used, and for no others: the child would find them claimed for ever.
+        // A fork waits for claims of lists that are used, and for no others: its child would find them claimed for
+        // ever.
         let is_used = |zone: &&Zone<M>| self.pcps.record(cpu, zone.idx.index()).is_some_and(Pcp::is_used);
         for zone in self.zones.iter().filter(is_used) {
             self.pinned(|cx| {
