@@ -32,9 +32,10 @@ impl<K: Kernel> Framewright<K> {
     /// Boots the allocator with its descriptors in `block`; returns it.
     ///
     /// All usable memory of the configuration is free afterwards, except what it reserves. `block` is
-    /// [`bytes`](crate::bytes) long, of any alignment and with any contents ([`Kernel::starts_zeroed`] aside). Its frames
-    /// are reserved in the configuration, or outside of it. `Config::contexts` and `Config::is_zeroed` are the kernel's
-    /// ([`Kernel::CONTEXTS`], [`Kernel::starts_zeroed`]), and [`Kernel::MECHANISMS`] if it has some.
+    /// [`bytes`](crate::bytes) long, of any alignment and with any contents ([`Kernel::starts_zeroed`] aside). Its
+    /// frames are reserved in the configuration, or outside of it. The kernel chooses `Config::contexts`
+    /// ([`Kernel::CONTEXTS`]), `Config::is_zeroed` ([`Kernel::starts_zeroed`]), and the mechanisms if it has some
+    /// ([`Kernel::MECHANISMS`]).
     ///
     /// Context: one CPU, on which [`Kernel::pin`] and [`Kernel::cpu`] work. Others may follow.
     ///
