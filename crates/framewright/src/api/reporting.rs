@@ -27,8 +27,7 @@ pub struct Reporting<'w, 'a, M: Machine> {
 /// Up to 32 blocks that are the holder's until it reports them; it may clear them, and must not write anything else.
 ///
 /// They are one block, or at most a sixteenth of their zone's free memory. Dropped without a report they are free
-/// again, and the next pass meets them. Meanwhile they count as allocated, so a range that contains one is refused as
-/// busy.
+/// again, and the next pass meets them. Meanwhile they count as allocated, and a free of one is refused.
 ///
 /// Context of the drop: as [`Allocator::report_free`].
 pub struct Unreported<'w, 'a, M: Machine> {

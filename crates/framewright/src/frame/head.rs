@@ -22,6 +22,11 @@ impl Head {
         Head(order.0 & Head::ORDER | Head::PCP)
     }
 
+    /// Returns the head of an allocated block that only the running call may free.
+    pub(crate) const fn going(order: Order) -> Head {
+        Head(Head::allocated(order, false).0 | Head::PCP)
+    }
+
     pub(crate) const fn order(self) -> Order {
         Order(self.0 & Head::ORDER)
     }
@@ -78,5 +83,7 @@ mod tests {
         assert!(head.is_allocated_of(Order(9)) && !head.is_allocated_of(Order(8)));
         assert!(!Head::pcp(Order(9)).is_allocated_of(Order(9)));
         assert!(!Head::NONE.is_allocated_of(Order(0)) && Head::NONE.is_none());
+        let going = Head::going(Order(9));
+        assert!(going.is_going() && going.order() == Order(9) && !going.is_allocated_of(Order(9)) && !going.is_pcp());
     }
 }

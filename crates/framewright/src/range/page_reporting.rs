@@ -4,10 +4,10 @@
 //! block's state says that the block was reported. The bit ends with the block: an allocation, a split or a merge
 //! clears it. So a pass over the free lists finds what became free since the last one.
 //!
-//! A pass takes blocks off their lists, a few in each lock section. They are allocated blocks meanwhile, so no request
-//! gets them, and every count is right at any moment. Afterwards they are freed with the mark, at the back of their
-//! list, where requests find them last. A block that merges as it is freed gets no mark: a part of the result was not
-//! reported.
+//! A pass takes blocks off their lists, a few in each lock section. Meanwhile they are allocated blocks that are being
+//! freed: no request gets them, no other call can free them, and every count is right at any moment. Afterwards they
+//! are freed with the mark, at the back of their list, where requests find them last. A block that merges as it is
+//! freed gets no mark: a part of the result was not reported.
 //!
 //! A pass holds at most 1/[`SHARE`] of a zone's free memory at a time, or one block. Requests get the rest meanwhile.
 //!
@@ -127,7 +127,7 @@ impl<'a, M: Machine> World<'a, M> {
                     cursor.next_list();
                     continue;
                 }
-                frames.set_head(frame, Head::allocated(list.order, false));
+                frames.set_head(frame, Head::going(list.order));
                 self.count_range(cx, zone, list.order.frames());
                 held = held.saturating_add(list.order.frames());
                 if !take(frames.pfn(frame), list.order) {
@@ -169,10 +169,6 @@ impl<'a, M: Machine> World<'a, M> {
         let Some(zone) = self.zone_of(frame) else { return };
         self.pinned(|cx| {
             let guard = zone.lock(cx);
-            // Another caller may have freed the block meanwhile, by its number.
-            if !frames.claim_head(frame, order) {
-                return;
-            }
             frames.set_head(frame, Head::NONE);
             if is_reported {
                 guard.buddy().free_reported(frame, order);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use framewright::mechanisms::PRESETS;
 use framewright::request::{GFP_KERNEL, GFP_USER};
-use framewright::units::{NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::Marks;
-use framewright::{AllocError, Allocator, Config, Layout, Machine, Mechanisms, Region, Request, Tuning};
+use framewright::{AllocError, Allocator, Config, FreeError, Layout, Machine, Mechanisms, Region, Request, Tuning};
 use framewright_rt::{Native, Solo, Storage};
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
@@ -131,14 +131,17 @@ fn what_keeps_a_zone_above_its_mark_is_not_reported() {
     assert_eq!(report(&pages, Order(0)).len(), 2);
 }
 
-/// A stray free of a block that is being reported is a wrong free by its caller, and makes no second owner.
+/// A block that is being reported has an owner: the pass.
 #[test]
-fn a_block_that_is_freed_during_its_report_is_free_once() {
+fn a_free_of_a_block_that_is_being_reported_is_refused() {
     boots(Mechanisms::DEFAULT, |pages| {
         let mut pass = pages.report_free(HUGE).unwrap();
         let held = pass.next().unwrap();
         let (pfn, order) = held.blocks()[0];
-        pages.free(pfn, order).unwrap();
+        assert_eq!(pages.free(pfn, order), Err(FreeError::AlreadyFree(pfn)));
+        assert_eq!(pages.free_nolock(pfn, order), Err(FreeError::AlreadyFree(pfn)));
+        assert!(pages.free_range(PfnRange::block(pfn, order)).is_err() && pages.split(pfn, order, Order(0)).is_err());
+        pages.validate().unwrap();
         held.reported();
         pages.validate().unwrap();
     });
