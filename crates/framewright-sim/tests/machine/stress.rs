@@ -76,7 +76,7 @@ const PLANTS: [(&str, &str, &[Kind]); 5] = [
     ("lost-store:lock.serving:500", "baseline", &[Kind::Deadlock]),
     ("torn-rmw:lock.next:1", "baseline", &[Kind::Deadlock, Kind::Free, Kind::HandOut, Kind::Panic]),
     ("no-heavy-fence", "default", TWICE),
-    ("lost-store:claim:20", "default", &[Kind::Drain, Kind::Invariant("P2")]),
+    ("lost-store:claim:20", "default", &[Kind::Drain, Kind::Invariant("P2"), Kind::Invariant("C2")]),
     ("shared-interrupts", "default", TWICE),
 ];
 /// What shows of a list that two change at once: a block is handed out twice, and so it is freed twice or missed.
