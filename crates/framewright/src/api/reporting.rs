@@ -42,8 +42,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ///
     /// Blocks without which their zone would be below its low mark are left alone. Blocks on per-CPU lists and in
     /// depots, and sections that boot left uninitialised, are not met: drain the lists first
-    /// ([`Allocator::drain_all`]). Linux
-    /// reports blocks from the pageblock order on.
+    /// ([`Allocator::drain_all`]). Linux reports blocks from the pageblock order on.
     ///
     /// Context: not in an interrupt, no lock held; several passes at once are allowed.
     ///
@@ -103,8 +102,6 @@ impl<M: Machine> Unreported<'_, '_, M> {
 
 impl<M: Machine> Drop for Unreported<'_, '_, M> {
     fn drop(&mut self) {
-        for &(pfn, order) in self.blocks.iter().take(self.count) {
-            self.allocator.world().give_reported(pfn, order, self.are_reported);
-        }
+        self.allocator.world().give_reported(self.blocks(), self.are_reported);
     }
 }

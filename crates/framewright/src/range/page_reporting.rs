@@ -107,26 +107,24 @@ impl<'a, M: Machine> World<'a, M> {
                     cursor.next_list();
                     continue;
                 };
-                let is_reported = frames.state(frame).is_reported();
-                guard.account();
-                if !is_reported && held != 0 && (is_much(zone, held, list.order) || !self.may_report(zone, list)) {
-                    return false;
-                }
-                cursor.left = Some(BlockCount(left.0.saturating_sub(1)));
-                if is_reported {
+                let after = Some(BlockCount(left.0.saturating_sub(1)));
+                if frames.state(frame).is_reported() {
+                    cursor.left = after;
                     if buddy.move_to_back(frame, list).is_err() {
                         cursor.next_list();
                     }
                     continue;
                 }
-                if !self.may_report(zone, list) {
+                guard.account();
+                let may_report = self.may_report(zone, list);
+                if held != 0 && (!may_report || is_much(zone, held, list.order)) {
+                    return false;
+                }
+                if !may_report || buddy.remove(frame, list.order, list.migratetype).is_err() {
                     cursor.next_list();
                     continue;
                 }
-                if buddy.remove(frame, list.order, list.migratetype).is_err() {
-                    cursor.next_list();
-                    continue;
-                }
+                cursor.left = after;
                 frames.set_head(frame, Head::going(list.order));
                 self.count_range(cx, zone, list.order.frames());
                 held = held.saturating_add(list.order.frames());
@@ -162,22 +160,29 @@ impl<'a, M: Machine> World<'a, M> {
         zone.may_take_racy(&self.shared, list.order, zone.idx.kind(), flags)
     }
 
-    /// Frees a block of [`World::take_unreported`], with the mark if it was reported.
-    pub(crate) fn give_reported(&self, pfn: Pfn, order: Order, is_reported: bool) {
+    /// Frees blocks of one call of [`World::take_unreported`], with the mark if they were reported.
+    ///
+    /// One lock section: they are of one zone.
+    pub(crate) fn give_reported(&self, blocks: &[(Pfn, Order)], are_reported: bool) {
         let frames = &self.shared.frames;
-        let Some(frame) = frames.frame(pfn) else { return };
-        let Some(zone) = self.zone_of(frame) else { return };
+        let first = blocks.first().and_then(|&(pfn, _)| frames.frame(pfn));
+        let Some(zone) = first.and_then(|frame| self.zone_of(frame)) else { return };
         self.pinned(|cx| {
             let guard = zone.lock(cx);
-            frames.set_head(frame, Head::NONE);
-            if is_reported {
-                guard.buddy().free_reported(frame, order);
-            } else {
-                // At the back, so that this pass does not meet it again.
-                guard.free(frame, order, Place::Last);
+            let mut freed = 0_u64;
+            for &(pfn, order) in blocks {
+                let Some(frame) = frames.frame(pfn) else { continue };
+                frames.set_head(frame, Head::NONE);
+                if are_reported {
+                    guard.buddy().free_reported(frame, order);
+                } else {
+                    // At the back, so that this pass does not meet it again.
+                    guard.free(frame, order, Place::Last);
+                }
+                freed = freed.saturating_add(order.frames());
             }
             if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+                own.aside.count(ZoneEvent::FreeFrames, freed);
             }
         });
     }
