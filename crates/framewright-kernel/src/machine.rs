@@ -97,9 +97,7 @@ impl<K: Kernel> Drop for IrqGuard<K> {
 
 impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
     fn new(machine: &KernelMachine<K>, records: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
-        let make = core::cell::RefCell::new(make);
-        let value = |record| make.try_borrow_mut().ok().and_then(|mut make| make(CpuId(record as u16)));
-        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes.len(), records, value)
+        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes.len(), records, make)
     }
 
     #[inline(always)]

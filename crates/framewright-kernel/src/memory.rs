@@ -15,7 +15,7 @@ use core::mem::{MaybeUninit, replace};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use framewright::{Link, Machine, Magazine};
+use framewright::{CpuId, Link, Machine, Magazine};
 
 use crate::kernel::Kernel;
 use crate::words::{U8, U32, U64};
@@ -162,7 +162,7 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
         kernel: &'static K,
         cpus: usize,
         count: usize,
-        make: impl Fn(usize) -> Option<T>,
+        mut make: impl FnMut(CpuId) -> Option<T>,
     ) -> Self {
         const { assert!(align_of::<Value<T>>() == ALIGN) };
         let start = NonNull::new(room.start.swap(null_mut(), Ordering::Relaxed)).map(NonNull::cast::<Value<T>>);
@@ -171,7 +171,7 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
         let values = start.unwrap_or(NonNull::dangling());
         for i in 0..count {
             // SAFETY: within the room, which is aligned as the value is, and which this call alone took.
-            unsafe { values.add(i).write(Value(make(i))) };
+            unsafe { values.add(i).write(Value(make(CpuId(i as u16)))) };
         }
         PerCpuValues { kernel, cpus, values, count }
     }

@@ -103,9 +103,6 @@ unsafe impl Kernel for Small {
     fn cpu(&self) -> usize {
         0
     }
-    fn starts_zeroed(&self) -> bool {
-        false
-    }
 }
 
 #[test]
