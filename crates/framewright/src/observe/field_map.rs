@@ -43,7 +43,8 @@ impl RecordLabel<'_> {
     /// Passes each word that `words` names to `visit`.
     fn tell(self, visit: &mut dyn FnMut(Field<'_>), words: impl FnOnce(&mut Words<'_>)) {
         let RecordLabel { part, index, record, node } = self;
-        words(&mut |name, address, size| {
+        words(&mut |name, word| {
+            let (address, size) = word.place();
             visit(Field { part, index, record, name, address, size, count: 1, node });
         });
     }

@@ -1,7 +1,8 @@
 //! Records of the allocator's data, and the names of their words: for an address, the record and word that lie there.
 //!
-//! A tool that observes accesses, such as a simulator, needs a name for every word. A record is therefore declared by
-//! [`record!`], once: the struct, its initial value and the names of its words follow from one list of fields.
+//! A tool that observes accesses, such as a simulator, needs a name for every word, and a saved state needs every
+//! value. A record is therefore declared by [`record!`], once: the struct, its initial value, and its words with their
+//! names follow from one list of fields.
 //!
 //! | field | meaning | initial value | name of its words |
 //! |---|---|---|---|
@@ -36,7 +37,9 @@
 //! Rejected: a derive macro, because the core uses no other crate.
 
 use core::fmt;
+use core::marker::PhantomData;
 
+use crate::seam::machine::{Ordering, Word};
 use crate::types::units::NodeId;
 
 /// A word of a record, or a stretch of an array of words.
@@ -64,12 +67,53 @@ pub struct Field<'n> {
     pub node: Option<NodeId>,
 }
 
-/// Visitor of a record's words; receives the name, address and size of each.
-pub(crate) type Words<'v> = dyn FnMut(fmt::Arguments<'_>, usize, usize) + 'v;
+/// A word, whatever its width.
+pub(crate) trait AnyWord {
+    /// Returns its address, and the number of its bytes.
+    fn place(&self) -> (usize, usize);
+    /// Returns its value.
+    fn get(&self) -> u64;
+    /// Returns whether it can hold a value.
+    fn fits(&self, value: u64) -> bool;
+    /// Writes a value, as far as it fits.
+    fn set(&self, value: u64);
+}
+
+/// A word of values of type `T`.
+pub(crate) struct Typed<'w, T, W>(&'w W, PhantomData<T>);
+
+impl<'w, T: Copy, W: Word<T>> Typed<'w, T, W> {
+    pub(crate) fn new(word: &'w W) -> Self {
+        Typed(word, PhantomData)
+    }
+}
+
+impl<T: Copy + Into<u64> + TryFrom<u64>, W: Word<T>> AnyWord for Typed<'_, T, W> {
+    fn place(&self) -> (usize, usize) {
+        (core::ptr::from_ref(self.0).addr(), size_of::<W>())
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).into()
+    }
+
+    fn fits(&self, value: u64) -> bool {
+        T::try_from(value).is_ok()
+    }
+
+    fn set(&self, value: u64) {
+        if let Ok(value) = T::try_from(value) {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Visitor of a record's words; receives each with its name.
+pub(crate) type Words<'v> = dyn FnMut(fmt::Arguments<'_>, &dyn AnyWord) + 'v;
 
 /// Record of the allocator's data; [`record!`] declares one.
 pub(crate) trait Record: Default {
-    /// Passes the name, address and size of each word to `visit`, in the order of declaration.
+    /// Passes each word with its name to `visit`, in the order of declaration.
     fn words(&self, visit: &mut Words<'_>);
 }
 
@@ -127,8 +171,8 @@ macro_rules! record {
         $crate::seam::field::tell($visit, format_args!($name), $word)
     };
     (@each record ($name:expr) $record:expr, $visit:ident) => {
-        $crate::seam::field::Record::words($record, &mut |word, address, size| {
-            $visit(format_args!($name, word), address, size);
+        $crate::seam::field::Record::words($record, &mut |name, word| {
+            $visit(format_args!($name, name), word);
         })
     };
     (@each $kind:ident ($name:expr; $key:ident in $keys:expr $(; $($inner:tt)+)?) $array:expr, $visit:ident) => {
@@ -141,6 +185,10 @@ macro_rules! record {
 pub(crate) use record;
 
 /// Reports one word to the visitor.
-pub(crate) fn tell<T>(visit: &mut Words<'_>, name: fmt::Arguments<'_>, word: &T) {
-    visit(name, core::ptr::from_ref(word).addr(), size_of::<T>());
+pub(crate) fn tell<T, W>(visit: &mut Words<'_>, name: fmt::Arguments<'_>, word: &W)
+where
+    T: Copy + Into<u64> + TryFrom<u64>,
+    W: Word<T>,
+{
+    visit(name, &Typed::new(word));
 }
