@@ -22,7 +22,8 @@ use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneI
 use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
-    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
+    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed,
+    RestoreError, SaveError, Zone,
 };
 use framewright_kernel::{U32, U64};
 
@@ -379,6 +380,18 @@ call! {
             let _ = write!(sink, "{} {} {}", field.part, field.record, field.name);
         });
         sum
+    }
+
+    fn save(sink: &'static mut Sink, pages: &'static Pages) -> Result<u64, SaveError<fmt::Error>> {
+        pages.save(&mut |bytes| sink.write_str(if bytes.is_empty() { "" } else { "bytes" }))
+    }
+
+    fn restore(pages: &'static Pages, saved: &'static [u8]) -> Result<FrameCounts, RestoreError> {
+        pages.restore(saved)
+    }
+
+    fn display_restore_errors(sink: &'static mut Sink, s: SaveError<fmt::Error>, r: RestoreError) -> fmt::Result {
+        write!(sink, "{s} {r}")
     }
 
     fn step(step: Step) -> (&'static str, u32) {

@@ -3,6 +3,7 @@
 //! It does what [`crate::run()`] does with a whole list, for tests that look at the machine in between. A wrong answer
 //! is an error here too, because the oracle judges every operation.
 
+use std::convert::Infallible;
 use std::mem::ManuallyDrop;
 
 use framewright::machine::{Fault, Machine, Ordering, Word};
@@ -19,6 +20,7 @@ use crate::play::player::Player;
 /// A booted machine and its oracle.
 pub struct Session<'h> {
     player: &'h Player<'h>,
+    shape: &'h Shape,
 }
 
 /// Most bytes of a machine's descriptors: those of 128 GiB in pages of 4 KiB.
@@ -31,6 +33,17 @@ const MOST_BYTES: usize = 1 << 30;
 /// # Errors
 /// The machine cannot be booted, or `body` failed.
 pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>) -> Result<T, Wrong> {
+    with_player(shape, &|pages, shape| Ok(Player::new(pages, shape)), body)
+}
+
+/// Makes the player of a booted machine.
+type Make<'m> = dyn for<'h> Fn(&'h Allocator<'h, Solo<'h>>, &'h Shape) -> Result<Player<'h>, Wrong> + 'm;
+
+fn with_player<T>(
+    shape: &Shape,
+    make: &Make<'_>,
+    body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>,
+) -> Result<T, Wrong> {
     let config = shape.config();
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     let bytes = layout.bytes::<Solo<'_>>();
@@ -45,9 +58,9 @@ pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<
     // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator.
     // `unhook` drops what is on the heap.
     let pages = ManuallyDrop::new(booted.map_err(|error| error.to_string())?);
-    let player = ManuallyDrop::new(Player::new(&pages, shape));
+    let player = ManuallyDrop::new(make(&pages, shape)?);
     player.hook();
-    let result = body(&Session { player: &player });
+    let result = body(&Session { player: &player, shape });
     player.unhook();
     result
 }
@@ -94,6 +107,28 @@ impl<'h> Session<'h> {
     /// The allocator's answer is wrong.
     pub fn perform(&self, op: &Op) -> Result<Outcome, Wrong> {
         self.player.perform(op)
+    }
+
+    /// Saves the allocator, restores it on another machine, and lets `body` play there.
+    ///
+    /// The other machine knows all that this one knows, so the same operations have the same outcomes on both. The
+    /// caller's stay on its CPU ends, here too.
+    ///
+    /// # Errors
+    /// The state was not saved or not restored, or `body` failed.
+    pub fn moved<T>(&self, body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>) -> Result<T, Wrong> {
+        self.player.seat.take();
+        let mut saved = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            saved.extend_from_slice(bytes);
+            Ok::<_, Infallible>(())
+        };
+        self.pages().save(&mut sink).map_err(|error| error.to_string())?;
+        let make: &Make<'_> = &|pages, shape| {
+            pages.restore(&saved).map_err(|error| error.to_string())?;
+            Ok(self.player.moved(pages, shape))
+        };
+        with_player(self.shape, make, body)
     }
 
     /// Returns the frames that are neither held nor withheld.

@@ -11,6 +11,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod saved; // the exact state, as bytes
 mod observe; // reads everything, changes nothing
 pub mod report; // the files of /proc, as data: knows no allocator
 mod api; // the public calls
@@ -72,6 +73,7 @@ pub use policy::features::Features;
 pub use policy::mechanisms::Mechanisms;
 pub use policy::watermark::Tuning;
 pub use reclaim::kswapd::Balanced;
+pub use saved::calls::{self as saved_state, RestoreError, SaveError};
 pub use seam::event::{self, Event};
 pub use seam::field::Field;
 pub use seam::machine::{self, Machine};

@@ -29,6 +29,7 @@ impl<'h> Player<'h> {
             };
             self.traced.set(self.traced.get().map(|traced| traced.wrapping_add(change)));
         });
+        machine.set_traces(self.traced.get().is_some());
     }
 
     /// Removes the callbacks, and drops all that the player has on the heap.

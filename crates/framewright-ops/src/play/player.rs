@@ -83,7 +83,7 @@ pub(crate) struct Player<'h> {
     /// For each CPU, the interleaved requests that took a turn; `None` once that is not known.
     pub(super) turns: RefCell<Vec<Option<u32>>>,
     /// The `Local` that calls use while the caller stays on its CPU.
-    pub(super) seat: RefCell<Option<Rc<Local<'h, 'h, Solo<'h>>>>>,
+    pub(crate) seat: RefCell<Option<Rc<Local<'h, 'h, Solo<'h>>>>>,
     /// A handle of each CPU, which some calls use, also from other CPUs.
     handles: Vec<CpuHandle<'h, 'h, Solo<'h>>>,
     /// Number of callbacks under way.
@@ -132,6 +132,29 @@ impl<'h> Player<'h> {
             counted: RefCell::default(),
             reserved: Cell::new(false),
             offline: RefCell::default(),
+        }
+    }
+
+    /// Returns a player that knows what this one knows, of an allocator that was restored.
+    pub(crate) fn moved<'n>(&self, pages: &'n Allocator<'n, Solo<'n>>, shape: &'n Shape) -> Player<'n> {
+        pages.machine().run_on(self.cpu.get());
+        Player {
+            pages,
+            oracle: self.oracle.clone(),
+            faults: self.faults.clone(),
+            hooks: self.hooks.clone(),
+            cpu: self.cpu.clone(),
+            turns: self.turns.clone(),
+            refused: self.refused.clone(),
+            local: self.local.clone(),
+            other: self.other.clone(),
+            interleaved: self.interleaved.clone(),
+            counting: self.counting.clone(),
+            traced: self.traced.clone(),
+            counted: self.counted.clone(),
+            reserved: self.reserved.clone(),
+            offline: self.offline.clone(),
+            ..Player::new(pages, shape)
         }
     }
 

@@ -5,6 +5,7 @@ mod cases;
 mod faults;
 mod language;
 mod misuse;
+mod moved;
 mod regressions;
 mod reports;
 mod sequences;

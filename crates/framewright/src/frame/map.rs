@@ -122,6 +122,11 @@ impl<'a> Map<'a> {
         Pfn(u64::MAX)
     }
 
+    /// Returns all runs, in ascending order.
+    pub(crate) const fn runs(&self) -> &'a [Run] {
+        self.runs
+    }
+
     /// Returns the run that contains a frame.
     pub(crate) fn run_of(&self, pfn: Pfn) -> Option<Run> {
         let after = self.runs.partition_point(|run| run.pfn <= pfn);

@@ -60,7 +60,7 @@ pub(crate) struct OwnedPageblocks<'a, M: Machine> {
     /// For each CPU, zone and type: numbers + 1 of pageblocks with free frames.
     ///
     /// It is a hint: such a pageblock may have no free frames.
-    hints: &'a [M::U32],
+    pub(crate) hints: &'a [M::U32],
     zones: usize,
     pub(crate) pageblock_order: Order,
 }

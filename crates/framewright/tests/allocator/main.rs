@@ -15,6 +15,7 @@ mod remerge;
 mod reporting;
 mod reserved;
 mod roles;
+mod saved;
 mod seam;
 mod sections;
 mod smp_list;
