@@ -1,8 +1,9 @@
 //! The static cell that a kernel's allocator lies in, from its first instruction on.
 
+use framewright::units::PfnRange;
 use framewright::{Allocator, Config};
 
-use crate::boot::{Carved, carve, measured, of_kernel};
+use crate::boot::{Carved, bytes, carve, measured, of_kernel, place};
 use crate::error::Error;
 use crate::kernel::{Contexts, Fences, Kernel};
 use crate::machine::KernelMachine;
@@ -10,6 +11,9 @@ use crate::memory::{Carver, Once};
 
 /// The allocator of a kernel.
 pub type Pages<K> = Allocator<'static, KernelMachine<K>>;
+
+/// Most reserved ranges that [`Framewright::boot_within`] takes: its stack has room for them.
+const MOST_RESERVED: usize = 31;
 
 /// A static cell for a kernel's allocator, which is booted once.
 ///
@@ -29,6 +33,31 @@ impl<K: Kernel> Framewright<K> {
         Framewright(Once::new())
     }
 
+    /// Boots the allocator with its descriptors where there is room for them; returns it.
+    ///
+    /// `within` is the memory that the kernel has mapped. The kernel maps frames to the memory itself: `map` is called
+    /// once, with the place that was found, and returns it as bytes. [`Framewright::boot`] tells the rest.
+    ///
+    /// # Errors
+    /// As [`Framewright::boot`]; or there is no place, or the configuration reserves more than 31 ranges.
+    pub fn boot_within(
+        &self,
+        kernel: &'static K,
+        config: &Config<'_>,
+        within: PfnRange,
+        map: impl FnOnce(PfnRange) -> &'static mut [u8],
+    ) -> Result<&Pages<K>, Error> {
+        let (given, most) = (config.reserved.len(), MOST_RESERVED);
+        let mut reserved = [PfnRange::new(0, 0); MOST_RESERVED + 1];
+        let needed = bytes::<K>(config)?;
+        let own = place(config, needed, within).ok_or(Error::NoPlace { needed })?;
+        let [first, others @ ..] = &mut reserved;
+        *first = own;
+        others.get_mut(..given).ok_or(Error::ManyReserved { given, most })?.copy_from_slice(config.reserved);
+        let reserved = reserved.get(..=given).unwrap_or_default();
+        self.boot(kernel, &Config { reserved, ..*config }, map(own))
+    }
+
     /// Boots the allocator with its descriptors in `block`; returns it.
     ///
     /// All usable memory of the configuration is free afterwards, except what it reserves. `block` is
@@ -43,6 +72,9 @@ impl<K: Kernel> Framewright<K> {
     /// The configuration is wrong, the block is too short, or the cell was booted before. Nothing has happened then,
     /// except to the contents of `block`.
     pub fn boot(&self, kernel: &'static K, config: &Config<'_>, block: &'static mut [u8]) -> Result<&Pages<K>, Error> {
+        if matches!(K::FENCES, Fences::OneCpu) && config.cpus.len() > 1 {
+            return Err(Error::OneCpu(config.cpus.len()));
+        }
         let config = Config { is_zeroed: kernel.starts_zeroed(), ..of_kernel::<K>(config) };
         let given = block.len();
         let mut carver = Carver::new(block);

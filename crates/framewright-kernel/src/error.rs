@@ -19,6 +19,20 @@ pub enum Error {
     },
     /// The descriptors need more than the address space.
     TooLarge,
+    /// No usable, unreserved range in the given memory is large enough for the descriptors.
+    NoPlace {
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// [`Framewright::boot_within`](crate::Framewright::boot_within) was given too many reserved ranges.
+    ManyReserved {
+        /// Ranges given.
+        given: usize,
+        /// Ranges that it takes.
+        most: usize,
+    },
+    /// The kernel says [`Fences::OneCpu`](crate::Fences::OneCpu), and the configuration has this many CPUs.
+    OneCpu(usize),
     /// The cell was booted before, or is being booted.
     Twice,
 }
@@ -36,6 +50,19 @@ impl fmt::Display for Error {
             Error::TooShort { needed, given } => {
                 write!(f, "the descriptors need a block of {needed} bytes; it has {given}")
             }
+            Error::NoPlace { needed } => {
+                write!(
+                    f,
+                    "no usable range has the {needed} bytes that the descriptors need; are regions in frames, not bytes?"
+                )
+            }
+            Error::ManyReserved { given, most } => {
+                write!(
+                    f,
+                    "{given} reserved ranges are more than {most}; find a place for the descriptors, and call boot"
+                )
+            }
+            Error::OneCpu(cpus) => write!(f, "the kernel says Fences::OneCpu, and the configuration has {cpus} CPUs"),
             Error::TooLarge => f.write_str("the descriptors need more than the address space"),
             Error::Twice => f.write_str("the allocator was booted before"),
         }

@@ -1,32 +1,33 @@
 //! What a kernel writes: five functions, and two choices.
 //!
-//! The first choice is which contexts call the allocator. The allocator keeps a CPU's free pages in lists that the
-//! running context uses without a lock. So no context may interrupt another one that uses the same lists:
-//!
-//! | [`Contexts`] | callers | what a pin does | lists of a CPU |
-//! |---|---|---|---|
-//! | `Tasks` | tasks alone; an interrupt's call is refused | preemption off | one set |
-//! | `InterruptsOff` | tasks and interrupts | interrupts off | one set |
-//! | `Interrupts` | tasks; interrupts, which do not interrupt each other | preemption off | two sets |
-//! | `Softirqs` | tasks; soft interrupts; hard interrupts | preemption off | three sets |
-//!
-//! `InterruptsOff` is for a kernel without a preemption counter, or one that calls the allocator with interrupts off
-//! anyway. It costs the two instructions that switch them. Pins (`Allocator::local`) must end in reverse order there,
-//! since each restores what the one before it found. The two below it keep interrupts on, and lists of interrupts
-//! hold pages that tasks reach only by a drain. Any other context (an NMI, an interrupt of an interrupt) has no lists.
-//! Its plain calls are refused; `Allocator::any_context` serves it from the zones.
-//!
-//! The second choice is how a CPU that drains another CPU's lists makes sure that it is seen ([`Fences`]).
+//! The first choice is which contexts call the allocator ([`Contexts`]). The second is how a CPU that drains another
+//! CPU's lists makes sure that it is seen ([`Fences`]).
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need, Reclaimed, Waiter};
 use framewright::units::{Order, Pfn};
 use framewright::{Features, Mechanisms};
 
-/// Contexts that call the allocator; the description of this module compares them.
+/// Contexts that call the allocator.
+///
+/// The allocator keeps a CPU's free pages in lists that the running context uses without a lock. So no context may
+/// interrupt another one that uses the same lists:
+///
+/// | | callers | what a pin does | lists of a CPU |
+/// |---|---|---|---|
+/// | `Tasks` | tasks; an interrupt is refused, if [`Kernel::context`] tells of it | preemption off | one set |
+/// | `InterruptsOff` | tasks and interrupts | interrupts off | one set |
+/// | `Interrupts` | tasks; interrupts, which do not interrupt each other | preemption off | two sets |
+/// | `Softirqs` | tasks; soft interrupts; hard interrupts | preemption off | three sets |
+///
+/// `InterruptsOff` is the one to begin with: it needs no preemption counter and no [`Kernel::context`]. It costs the
+/// two instructions that switch interrupts. Pins (`Allocator::local`) must end in reverse order there, since each
+/// restores what the one before it found. The two below it keep interrupts on, and lists of interrupts hold pages that
+/// tasks reach only by a drain. Any other context (an NMI, an interrupt of an interrupt) has no lists. Its plain calls
+/// are refused; `Allocator::any_context` serves it from the zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contexts {
-    /// Tasks alone. Interrupts never call, or are refused where [`Kernel::context`] tells them apart.
+    /// Tasks alone. Interrupts never call, or are refused where [`Kernel::context`] tells of them.
     Tasks,
     /// Tasks and interrupts, whose pins hold interrupts off.
     InterruptsOff,
@@ -95,7 +96,8 @@ pub enum Fences<K: ?Sized> {
 
 /// A kernel, as the allocator uses it.
 ///
-/// Five functions and [`Kernel::CONTEXTS`] are needed. All others have a default. `&self` may be a value without size.
+/// Five functions and [`Kernel::CONTEXTS`] are needed; with [`Contexts::Interrupts`] and [`Contexts::Softirqs`] also
+/// [`Kernel::context`]. All others have a default. `&self` may be a value without size.
 ///
 /// No function may call the allocator, except [`Kernel::reclaim`] and [`Kernel::migrate`]. None may panic.
 ///
@@ -148,10 +150,13 @@ pub unsafe trait Kernel: Sync + 'static {
 
     /// Returns the context of the running code.
     ///
-    /// Called pinned or not. A kernel whose interrupts never call the allocator needs none, but may tell a call that
-    /// breaks this rule: it is then refused.
+    /// Called pinned or not. A kernel whose interrupts never call the allocator needs none. It costs such a kernel a
+    /// load, and an interrupt that calls by mistake is then refused instead of getting a page that another has.
+    ///
+    /// The default says [`Context::Task`], and does not compile where interrupts have lists of their own.
     #[inline]
     fn context(&self) -> Context {
+        const { assert!(Self::CONTEXTS.sets() == 1, "with these CONTEXTS, a kernel writes Kernel::context") };
         Context::Task
     }
 
@@ -177,14 +182,16 @@ pub unsafe trait Kernel: Sync + 'static {
         let _ = word;
     }
 
-    /// Returns nanoseconds since any start. Back-offs and waits of requests need it.
+    /// Returns nanoseconds since any start. Back-offs and waits of requests need it; the default returns 0.
     fn now(&self) -> u64 {
         0
     }
 
     /// Sleeps until `deadline` on the clock of [`Kernel::now`], or until [`Kernel::wake`] for `waiter`.
     ///
-    /// Spurious wake-ups are allowed. Context: a task, not pinned, interrupts as its caller has them.
+    /// Spurious wake-ups are allowed. The default returns at once, so `__GFP_NOFAIL` fails where others would.
+    ///
+    /// Context: a task, not pinned, interrupts as its caller has them.
     fn sleep_until(&self, waiter: Waiter, deadline: u64) {
         let _ = (waiter, deadline);
     }
@@ -197,6 +204,8 @@ pub unsafe trait Kernel: Sync + 'static {
     }
 
     /// Fills a block with zeros, for `__GFP_ZERO`. A kernel that uses this flag writes this function.
+    ///
+    /// The default does nothing: the block keeps what its last owner wrote, whatever the request says.
     ///
     /// Context: that of the allocator's caller. The block is the caller's.
     fn zero(&self, pfn: Pfn, order: Order) {

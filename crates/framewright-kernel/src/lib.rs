@@ -1,12 +1,12 @@
 //! Framewright in a kernel: all that lies between its functions and the allocator.
 //!
 //! A kernel writes five functions ([`Kernel`]): preemption off and on, interrupts off and on, the number of the running
-//! CPU. It says which contexts call the allocator ([`Contexts`]), and boots in two steps:
+//! CPU. It says which contexts call the allocator ([`Contexts`]), and boots:
 //!
 //! ```
-//! # use framewright_kernel::{Contexts, Framewright, Kernel, bytes, place};
+//! # use framewright_kernel::{Contexts, Framewright, Kernel};
 //! use framewright::request::GFP_KERNEL;
-//! use framewright::{Config, NodeId, Order, Pfn, PfnRange, Region, Request};
+//! use framewright::{Config, NodeId, Order, PfnRange, Region, Request};
 //!
 //! struct Mine;
 //! // SAFETY: this machine has one CPU, one thread and no interrupts.
@@ -27,11 +27,8 @@
 //!     let image = PfnRange::new(0x100, 0x900); // in use: the kernel itself
 //!     let cpus = [NodeId(0)]; // the node of each CPU
 //!     let config = Config { reserved: &[image], ..Config::new(&map, &cpus) };
-//!     let bytes = bytes::<Mine>(&config)?; // step one: how much memory the descriptors need,
-//!     let direct = PfnRange::new(0, 0x4_0000); // and where it lies, within what the kernel has mapped
-//!     let own = place(&config, bytes, direct).expect("memory for the descriptors");
-//!     let block = phys_to_virt(own);
-//!     PAGES.boot(&Mine, &Config { reserved: &[image, own], ..config }, block)?; // step two
+//!     let direct = PfnRange::new(0, 0x4_0000); // what the kernel has mapped: the descriptors lie there
+//!     PAGES.boot_within(&Mine, &config, direct, |own| phys_to_virt(own))?;
 //!     Ok(())
 //! }
 //!
@@ -44,6 +41,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`Framewright::boot_within`] finds the place of the descriptors and reserves it. A kernel that wants another place,
+//! or has many ranges in use, does that itself: [`bytes`] says how much memory they need, [`place`] where there is
+//! room, and [`Framewright::boot`] boots with a block.
 //!
 //! The files stand in the order in which a kernel meets them. All unsafe code of the crate is in `memory.rs`.
 #![no_std]

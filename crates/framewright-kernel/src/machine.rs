@@ -31,17 +31,23 @@ impl<K: Kernel> KernelMachine<K> {
 }
 
 /// Pins, and returns what [`unpin`] needs.
+///
+/// The compiler moves no access across it: a kernel's `pin` may be a plain increment.
 #[inline(always)]
 fn pin<K: Kernel>(kernel: &K) -> usize {
-    if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
-        return kernel.irq_save();
-    }
-    kernel.pin();
-    0
+    let saved = if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
+        kernel.irq_save()
+    } else {
+        kernel.pin();
+        0
+    };
+    compiler_fence(Ordering::SeqCst);
+    saved
 }
 
 #[inline(always)]
 fn unpin<K: Kernel>(kernel: &K, saved: usize) {
+    compiler_fence(Ordering::SeqCst);
     if matches!(K::CONTEXTS, Contexts::InterruptsOff) { kernel.irq_restore(saved) } else { kernel.unpin() }
 }
 

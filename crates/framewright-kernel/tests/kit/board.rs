@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use framewright::{Config, NodeId, PfnRange, Region};
-use framewright_kernel::{Context, Contexts, Error, Fences, Framewright, Kernel, Pages, bytes, place};
+use framewright_kernel::{Context, Contexts, Error, Fences, Framewright, Kernel, Pages};
 
 /// What a CPU knows of itself.
 #[derive(Clone, Copy)]
@@ -125,13 +125,11 @@ pub(crate) fn block(len: usize, skew: usize) -> &'static mut [u8] {
     &mut bytes[aligned + skew..aligned + skew + len]
 }
 
-/// Boots as a kernel does: asks, finds a place, reserves it, boots.
+/// Boots as a kernel does, with descriptors in the highest place.
 pub(crate) fn boot<K: Kernel>(kernel: &'static K, config: &Config<'_>) -> Result<&'static Pages<K>, Error> {
     let cell: &'static Framewright<K> = Box::leak(Box::new(Framewright::new()));
-    let bytes = bytes::<K>(config)?;
-    let own = place(config, bytes, PfnRange::new(0, u64::MAX)).expect("a place");
-    let reserved = [config.reserved, &[own]].concat();
-    cell.boot(kernel, &Config { reserved: &reserved, ..*config }, block(bytes, 0))
+    let shift = config.geometry.page_shift;
+    cell.boot_within(kernel, config, PfnRange::new(0, u64::MAX), |own| block((own.frames() << shift) as usize, 0))
 }
 
 /// Boots on [`MEMORY`] with `cpus` CPUs.

@@ -3,9 +3,9 @@
 use framewright::mechanisms::PRESETS;
 use framewright::request::GFP_KERNEL;
 use framewright::{BootError, Config, Features, Mechanisms, NodeId, Order, PfnRange, Region, Request};
-use framewright_kernel::{Contexts, Error, Framewright, Kernel, Pages, bytes, place};
+use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel, Pages, bytes, place};
 
-use crate::board::{Board, Least, MEMORY, Single, block, boot, small};
+use crate::board::{Board, Least, MEMORY, Single, block, boot, run_on, small};
 
 const PAGE: Request = Request::page(GFP_KERNEL);
 
@@ -74,16 +74,59 @@ fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
     assert_eq!(bytes::<Least>(&none), Err(Error::Boot(BootError::NoMemory)));
     CELL.boot(&Least, &config, block(needed, 0)).unwrap().validate().unwrap();
     assert_eq!(CELL.boot(&Least, &config, block(needed, 0)).err(), Some(Error::Twice));
-    let told = [Error::TooShort { needed: 9, given: 8 }, Error::TooLarge, Error::Twice, BootError::NoMemory.into()];
+    let told = [
+        Error::TooShort { needed: 9, given: 8 },
+        Error::TooLarge,
+        Error::NoPlace { needed: 9 },
+        Error::ManyReserved { given: 32, most: 31 },
+        Error::OneCpu(2),
+        Error::Twice,
+        BootError::NoMemory.into(),
+    ];
     assert_eq!(
         told.map(|error| error.to_string()),
         [
             "the descriptors need a block of 9 bytes; it has 8",
             "the descriptors need more than the address space",
+            "no usable range has the 9 bytes that the descriptors need; are regions in frames, not bytes?",
+            "32 reserved ranges are more than 31; find a place for the descriptors, and call boot",
+            "the kernel says Fences::OneCpu, and the configuration has 2 CPUs",
             "the allocator was booted before",
-            "the memory map has no usable frame"
+            "the memory map has no usable frame, or all of them are reserved"
         ]
     );
+}
+
+#[test]
+fn one_call_finds_the_place_and_boots() {
+    static CELL: Framewright<Least> = Framewright::new();
+    let cpus = [NodeId(0)];
+    let in_use = [PfnRange::new(0x4fff, 0x5000), PfnRange::new(0x1000, 0x1001)];
+    let config = Config { reserved: &in_use, ..Config::new(&MEMORY, &cpus) };
+    let needed = bytes::<Least>(&config).unwrap();
+    let refused = |config: &Config<'_>, within| CELL.boot_within(&Least, config, within, |_| panic!("no place")).err();
+    assert_eq!(refused(&config, PfnRange::new(0x1000, 0x1002)), Some(Error::NoPlace { needed }));
+    let many = [PfnRange::new(0x1000, 0x1001); 32];
+    let error = Error::ManyReserved { given: 32, most: 31 };
+    assert_eq!(refused(&Config { reserved: &many, ..config }, MEMORY[0].range), Some(error));
+    let mut found = PfnRange::new(0, 0);
+    let map = |own| {
+        found = own;
+        block(needed, 1)
+    };
+    let pages = CELL.boot_within(&Least, &Config { reserved: &many[..31], ..config }, MEMORY[0].range, map).unwrap();
+    assert_eq!(found.end, MEMORY[0].range.end, "as high as possible");
+    assert_eq!(pages.validate().unwrap().offline, found.frames() + 1, "the place and what was in use are withheld");
+}
+
+#[test]
+fn a_wrong_number_of_cpus_is_named() {
+    let two = [NodeId(0); 2];
+    let config = Config::new(&MEMORY, &two);
+    assert_eq!(boot(&Single, &config).err(), Some(Error::OneCpu(2)));
+    run_on(7, Context::Task);
+    assert_eq!(boot(&Board::<1>, &config).err(), Some(Error::Boot(BootError::NoCpu)));
+    run_on(0, Context::Task);
 }
 
 /// Its constants choose, not the configuration's defaults.
