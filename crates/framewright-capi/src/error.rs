@@ -330,7 +330,7 @@ impl Code for BootError {
         match self {
             BootError::BadGeometry => FW_E_GEOMETRY,
             BootError::NoMemory => FW_E_NO_USABLE,
-            BootError::BadCpus => FW_E_CPUS,
+            BootError::BadCpus | BootError::NoCpu => FW_E_CPUS,
             BootError::BadRegion(_) => FW_E_REGION,
             BootError::BadNode(_) => FW_E_NODE,
             BootError::BadDistances => FW_E_DISTANCES,

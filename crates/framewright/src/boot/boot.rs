@@ -214,7 +214,7 @@ pub(crate) fn boot<'a, M: Machine>(
         node_counters: config.node_counters,
     };
     if world.pinned(|_| ()).is_none() {
-        return Err(BootError::BadCpus);
+        return Err(BootError::NoCpu);
     }
     populate(config, &world);
     Ok(world)

@@ -82,7 +82,7 @@ pub struct Config<'c> {
     pub regions: &'c [Region],
     /// Frames in use at boot: the kernel's image, the descriptors themselves. In any order; they may overlap.
     ///
-    /// They are withheld, as frames of a region that is not usable are. Frames outside of all regions are ignored.
+    /// They are withheld, as frames of a region that is not usable are. Frames in holes are ignored.
     pub reserved: &'c [PfnRange],
     /// The node of each CPU.
     pub cpus: &'c [NodeId],

@@ -19,7 +19,7 @@ use crate::policy::pcp_size::PcpSize;
 use crate::seam::compiled::Compiled;
 use crate::stat::{node_stat, zone_diffs};
 use crate::types::error::{BootError, Feature};
-use crate::types::units::{NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A configuration for a machine of which something may be known when it is compiled.
 pub(crate) struct Sizes<'c, C: Compiled> {
@@ -116,7 +116,8 @@ impl<'c, C: Compiled> Sizes<'c, C> {
             }
             behind = range.end;
         }
-        if let Some(i) = self.reserved.iter().position(|range| range.end < range.start) {
+        let is_wrong = |range: &PfnRange| range.end < range.start || !range.is_empty() && range.start >= behind;
+        if let Some(i) = self.reserved.iter().position(is_wrong) {
             return Err(BootError::BadReserved(i));
         }
         let nodes = if C::PARTS.nodes { NodeId::LIMIT } else { 1 };

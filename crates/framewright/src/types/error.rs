@@ -7,6 +7,10 @@ use core::fmt;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{NodeId, Order, Pfn, PfnRange};
 
+/// What a caller without per-CPU lists is told.
+const NO_LISTS: &str =
+    "the caller has no per-CPU lists: its CPU is unknown, or its context is one that calls any_context";
+
 /// Why a request got no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -133,7 +137,7 @@ impl fmt::Display for AllocError {
                 Why::NoZone => "no zone with memory satisfies the request",
                 Why::WouldWait => "out of memory for a request that must not wait",
                 Why::Fault => "made to fail by a test",
-                Why::NoCpu => "the caller's CPU is none that the allocator was set up with",
+                Why::NoCpu => NO_LISTS,
             }),
             AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
             AllocError::Contended { pfn } => write!(f, "the pageblock of frame {pfn} is being emptied by other calls"),
@@ -203,7 +207,7 @@ impl fmt::Display for FreeError {
             FreeError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
             FreeError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             FreeError::BadRange(range) => write!(f, "{range} is not a range of frames"),
-            FreeError::NoCpu => f.write_str("the caller's CPU is none that the allocator was set up with"),
+            FreeError::NoCpu => f.write_str(NO_LISTS),
             FreeError::Busy(pfn) => write!(f, "too many free blocks of frame {pfn}'s zone at once"),
         }
     }
@@ -223,15 +227,17 @@ pub enum BootError {
     BadGeometry,
     /// The map has no usable memory.
     NoMemory,
-    /// The number of CPU records is 0 or above 65,535, or the machine runs on another CPU.
+    /// The number of CPU records is 0 or above 65,535.
     ///
     /// A record is one context of one CPU ([`crate::Config::contexts`]).
     BadCpus,
+    /// The machine runs on a CPU that the configuration does not have, or in a context without per-CPU lists.
+    NoCpu,
     /// The region with this position is invalid.
     ///
     /// It is empty, out of order, overlaps its predecessor, or ends above 2^52 frames.
     BadRegion(usize),
-    /// The reserved range with this position ends before it starts.
+    /// The reserved range with this position ends before it starts, or lies above all memory.
     BadReserved(usize),
     /// A region or CPU names a node of 64 or above.
     BadNode(NodeId),
@@ -281,10 +287,20 @@ impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BootError::BadGeometry => f.write_str("page size, largest order and pageblock order do not fit together"),
-            BootError::NoMemory => f.write_str("the memory map has no usable frame"),
+            BootError::NoMemory => f.write_str("the memory map has no usable frame, or all of them are reserved"),
             BootError::BadCpus => f.write_str("the number of CPUs must be 1 to 65535"),
-            BootError::BadRegion(i) => write!(f, "region {i} of the memory map is empty, out of order or overlapping"),
-            BootError::BadReserved(i) => write!(f, "reserved range {i} ends before it starts"),
+            BootError::NoCpu => {
+                f.write_str("boot runs on a CPU that the configuration does not have, or in a context without lists")
+            }
+            BootError::BadRegion(i) => write!(
+                f,
+                "region {i} of the memory map is empty, begins before the end of the one before it, or ends above 2^52 \
+                 frames; are these bytes, not frames?"
+            ),
+            BootError::BadReserved(i) => write!(
+                f,
+                "reserved range {i} ends before it starts, or lies above all memory; are these bytes, not frames?"
+            ),
             BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
             BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
             BootError::TooManyCounters { of, given, most } => {
@@ -364,7 +380,7 @@ mod tests {
             AllocError::NoMemory { why: Why::Fault } => AllocError::NoMemory { why: Why::Fault },
                 "made to fail by a test";
             AllocError::NoMemory { why: Why::NoCpu } => AllocError::NoMemory { why: Why::NoCpu },
-                "the caller's CPU is none that the allocator was set up with";
+                NO_LISTS;
             AllocError::Busy { .. } => AllocError::Busy { pfn: Pfn(7) }, "frame 0x7 is in use and cannot be moved";
             AllocError::Contended { .. } => AllocError::Contended { pfn: Pfn(7) },
                 "the pageblock of frame 0x7 is being emptied by other calls";
@@ -392,7 +408,7 @@ mod tests {
             FreeError::Offline(_) => FreeError::Offline(Pfn(7)), "frame 0x7 is offline or reserved";
             FreeError::Quarantined(_) => FreeError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
             FreeError::BadRange(_) => FreeError::BadRange(RANGE), "0x1..0x9 is not a range of frames";
-            FreeError::NoCpu => FreeError::NoCpu, "the caller's CPU is none that the allocator was set up with";
+            FreeError::NoCpu => FreeError::NoCpu, NO_LISTS;
             FreeError::Busy(_) => FreeError::Busy(Pfn(7)), "too many free blocks of frame 0x7's zone at once";
         );
     }
@@ -402,11 +418,16 @@ mod tests {
         told!(BootError:
             BootError::BadGeometry => BootError::BadGeometry,
                 "page size, largest order and pageblock order do not fit together";
-            BootError::NoMemory => BootError::NoMemory, "the memory map has no usable frame";
+            BootError::NoMemory => BootError::NoMemory,
+                "the memory map has no usable frame, or all of them are reserved";
             BootError::BadCpus => BootError::BadCpus, "the number of CPUs must be 1 to 65535";
+            BootError::NoCpu => BootError::NoCpu,
+                "boot runs on a CPU that the configuration does not have, or in a context without lists";
             BootError::BadRegion(_) => BootError::BadRegion(3),
-                "region 3 of the memory map is empty, out of order or overlapping";
-            BootError::BadReserved(_) => BootError::BadReserved(2), "reserved range 2 ends before it starts";
+                "region 3 of the memory map is empty, begins before the end of the one before it, or ends above 2^52 frames; \
+                 are these bytes, not frames?";
+            BootError::BadReserved(_) => BootError::BadReserved(2),
+                "reserved range 2 ends before it starts, or lies above all memory; are these bytes, not frames?";
             BootError::BadNode(_) => BootError::BadNode(NodeId(64)), "node 64 is above the largest, 63";
             BootError::BadDistances => BootError::BadDistances, "the distance table must have nodes x nodes entries";
             BootError::TooManyFrames { .. } => BootError::TooManyFrames { frames: 1 << 32 },

@@ -81,7 +81,7 @@ gfp! {
     __GFP_NOWARN = 0x2000;
     /// Try hard, but fail in the end.
     __GFP_RETRY_MAYFAIL = 0x4000;
-    /// The caller cannot handle a failure.
+    /// The caller cannot handle a failure: waits until there is memory, if the machine can sleep. Others still fail.
     __GFP_NOFAIL = 0x8000;
     /// Give up early.
     __GFP_NORETRY = 0x1_0000;

@@ -34,7 +34,9 @@ fn maps() -> impl Strategy<Value = (Vec<Region>, Vec<PfnRange>)> {
                 let start = region.get(&regions).range.start.0 + skip;
                 PfnRange::new(start, start + frames)
             };
-            let reserved = reserved.into_iter().map(place).collect();
+            // A range above all memory is refused.
+            let end = regions.last().map(|region| region.range.end);
+            let reserved = reserved.into_iter().map(place).filter(|range| Some(range.start) < end).collect();
             (regions, reserved)
         },
     )
@@ -94,11 +96,16 @@ fn ranges_may_overlap_be_empty_and_lie_outside() {
 }
 
 #[test]
-fn a_range_that_ends_before_it_starts_is_refused() {
+fn a_range_that_ends_before_it_starts_or_lies_above_all_is_refused() {
     let regions = [Region::usable(0x1000, 0x3000, 0)];
     let reserved = [PfnRange::new(0x1000, 0x1001), PfnRange { start: Pfn(0x1200), end: Pfn(0x1100) }];
     let config = Config { reserved: &reserved, ..Config::new(&regions, &CPUS) };
     assert_eq!(Layout::of(&config), Err(BootError::BadReserved(1)));
+    for (start, is_refused) in [(0x2fff, false), (0x3000, true), (0x1080_000, true)] {
+        let reserved = [PfnRange::new(start, start + 1)];
+        let error = Layout::of(&Config { reserved: &reserved, ..config }).err();
+        assert_eq!(error, is_refused.then_some(BootError::BadReserved(0)), "{start:#x}");
+    }
     let all = [PfnRange::new(0, 0x3000)];
     assert_eq!(Layout::of(&Config { reserved: &all, ..config }), Err(BootError::NoMemory));
 }
