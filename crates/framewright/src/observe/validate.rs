@@ -66,7 +66,7 @@ use crate::zonelist::world::World;
 impl<M: Machine> Allocator<'_, M> {
     /// Checks every numbered invariant; see [`crate::observe::validate`].
     ///
-    /// Context: no other call in progress.
+    /// Context: no other call in progress, on any CPU, and no task preempted within one.
     ///
     /// # Errors
     /// The first invariant found violated.

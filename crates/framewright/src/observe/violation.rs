@@ -19,6 +19,9 @@ pub struct Violation {
 
 impl Violation {
     /// Returns whether the allocator was in use or the caller in an interrupt, so that nothing was found out.
+    ///
+    /// If not, the allocator need not have been at rest: another CPU may have changed what was being checked. Only the
+    /// caller knows that.
     pub fn is_of_the_moment(&self) -> bool {
         matches!(self.invariant, "C1" | "C2")
     }
