@@ -18,6 +18,7 @@ use framewright::report::{
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
+use framewright::tags::{Group, Stamp, Tag, Tags};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
@@ -453,5 +454,34 @@ call! {
 
     fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
         lock.try_take().is_some()
+    }
+}
+
+/// Writes a tag as a number.
+fn number(tag: Tag, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{}", tag.0)
+}
+
+// Tags.
+call! {
+    fn tags_record(pages: &'static Pages, words: &'static [U64], range: PfnRange, tag: Tag) -> Result<u64, FreeError> {
+        let tags = Tags::new(pages, words);
+        tags.record(range, tags.stamp(tag))?;
+        tags.free(range, || pages.free_range(range))?;
+        tags.clear(range)
+    }
+
+    fn tags_look(pages: &'static Pages, words: &'static [U64], pfn: Pfn, now: u64) -> (usize, u64, u64) {
+        let tags = Tags::new(pages, words);
+        let stamp = tags.of(pfn).unwrap_or(Stamp::at(Tag(0), now));
+        (Tags::words(pages), stamp.nanoseconds(), tags.blocks().map(|block| block.pfn.0).sum())
+    }
+
+    fn tags_print(pages: &'static Pages, words: &'static [U64], room: &'static mut [Group], sink: Sink) -> (bool, u64) {
+        let mut sink = sink;
+        let tags = Tags::new(pages, words);
+        let groups = tags.groups(room);
+        let printed = write!(sink, "{}{}", tags.listing(number), groups.named(number)).is_ok();
+        (printed, groups.iter().map(|group| group.frames).sum::<u64>() ^ groups.rest().frames)
     }
 }

@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod saved; // the exact state, as bytes
+pub mod tags; // a layer above the calls: the owner of each block
 mod observe; // reads everything, changes nothing
 pub mod report; // the files of /proc, as data: knows no allocator
 mod api; // the public calls

@@ -19,6 +19,7 @@ mod saved;
 mod seam;
 mod sections;
 mod smp_list;
+mod tags;
 #[path = "../threads/mod.rs"]
 mod threads;
 mod zone_locks;
