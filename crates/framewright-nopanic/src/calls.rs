@@ -466,9 +466,8 @@ fn number(tag: Tag, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 call! {
     fn tags_record(pages: &'static Pages, words: &'static [U64], range: PfnRange, tag: Tag) -> Result<u64, FreeError> {
         let tags = Tags::new(pages, words);
-        tags.record(range, tags.stamp(tag))?;
-        tags.free(range, || pages.free_range(range))?;
-        tags.clear(range)
+        let recorded = tags.record(range, tags.stamp(tag));
+        recorded.and_then(|()| tags.free(range, || pages.free_range(range))).and_then(|()| tags.clear(range))
     }
 
     fn tags_look(pages: &'static Pages, words: &'static [U64], pfn: Pfn, now: u64) -> (usize, u64, u64) {
@@ -477,11 +476,13 @@ call! {
         (Tags::words(pages), stamp.nanoseconds(), tags.blocks().map(|block| block.pfn.0).sum())
     }
 
-    fn tags_print(pages: &'static Pages, words: &'static [U64], room: &'static mut [Group], sink: Sink) -> (bool, u64) {
-        let mut sink = sink;
-        let tags = Tags::new(pages, words);
-        let groups = tags.groups(room);
-        let printed = write!(sink, "{}{}", tags.listing(number), groups.named(number)).is_ok();
-        (printed, groups.iter().map(|group| group.frames).sum::<u64>() ^ groups.rest().frames)
+    fn tags_print(sink: &'static mut Sink, pages: &'static Pages, words: &'static [U64]) -> fmt::Result {
+        write!(sink, "{}", Tags::new(pages, words).listing(number))
+    }
+
+    fn tags_sum(sink: &'static mut Sink, pages: &'static Pages, room: &'static mut [Group]) -> Result<u64, fmt::Error> {
+        let groups = Tags::new(pages, &[]).groups(room);
+        let frames = groups.iter().fold(groups.rest().frames, |sum, group| sum ^ group.frames);
+        write!(sink, "{}", groups.named(number)).map(|()| frames)
     }
 }
