@@ -16,6 +16,7 @@ pub mod arena;
 mod background;
 pub mod export;
 mod movable;
+mod owner;
 mod thread;
 mod native;
 mod fork;
@@ -37,7 +38,8 @@ mod words;
 pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Contents, ContentsMut, HugePage,
-    LocalArena, MovablePage, NodeReport, Outcome, Placement, Transparent, Trimmed, pages,
+    LocalArena, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal, Owners, Placement, Transparent, Trimmed,
+    pages,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
@@ -49,6 +51,7 @@ pub use error::ArenaError;
 pub use export::{Export, ReportFile};
 pub use movable::{Leaving, MovableReport, Moving, PageOwner, Scan, Shrink};
 pub use native::{Native, NativePin};
+pub use owner::Owner;
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
 pub use storage::Storage;
 pub use words::NativeWord;

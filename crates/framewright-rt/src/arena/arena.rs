@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use framewright::report::BuddyInfo;
+use framewright::tags::Tags;
 use framewright::{Allocator, Compacted, FrameCounts, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Violation};
 
 use super::at_rest;
@@ -17,6 +18,7 @@ use super::backing::{ArenaReport, Backing};
 use super::inner::Inner;
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
+use super::owners::{LeakReport, OwnerTable, Owners};
 use super::reclaim::{BackgroundReclaim, Job};
 use super::state::ArenaState;
 use crate::background::{Background, DrainIdle};
@@ -25,6 +27,7 @@ use crate::error::ArenaError;
 use crate::export::{Export, ExportError};
 use crate::movable::{FreesBlocks, MovableReport, Pool};
 use crate::native::Native;
+use crate::owner::Owner;
 
 /// Memory of the process with an allocator over it; see the module's description.
 ///
@@ -49,6 +52,7 @@ pub struct Arena {
     pub(super) first: Pfn,
     page_shift: u8,
     report: ArenaReport,
+    leaks: Option<LeakReport>,
 }
 
 impl Arena {
@@ -58,18 +62,18 @@ impl Arena {
         (memory, contents): (ArenaMemory, Memory),
         pool: Arc<Pool>,
         first: Pfn,
-        report: ArenaReport,
+        (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
         let state = ArenaState::new(allocator);
-        let inner = Arc::new(Inner { state, _metadata: metadata, memory, pool, refused, quiet, at_work });
+        let inner = Arc::new(Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work });
         let owner: Weak<dyn FreesBlocks> = Arc::<Inner>::downgrade(&inner);
         inner.pool.settle_in(owner, contents, report.nodes.iter().map(|node| node.range));
         if inner.memory.backing() == Some(Backing::Private) {
             at_rest::follow(&inner);
         }
-        Arena { background: None, reclaim: None, inner, first, page_shift, report }
+        Arena { background: None, reclaim: None, inner, first, page_shift, report, leaks }
     }
 
     pub(super) fn with_background(mut self, interval: Option<Duration>) -> Result<Arena, ArenaError> {
@@ -114,6 +118,30 @@ impl Arena {
     /// Free blocks by order, as `/proc/buddyinfo` prints them.
     pub fn buddyinfo(&self) -> impl fmt::Display + '_ {
         BuddyInfo(&self.inner.state)
+    }
+
+    /// The allocated blocks by their owners: the places in the source that allocated them.
+    ///
+    /// `println!("{}", arena.owners())` prints who has most. Without debug assertions and without the feature `owners`,
+    /// no owner is recorded.
+    pub fn owners(&self) -> Owners<'_> {
+        Owners::new(self.inner.tags().unwrap_or(Tags::new(self.inner.allocator(), &[])))
+    }
+
+    /// Sets or forgets the owner of allocated blocks that are known by their numbers.
+    ///
+    /// Calls of [`Arena::allocator`] record no owner. A caller that allocates by it may set one here. Before it frees,
+    /// it forgets the owner, so that the next user of the block is not taken for it. Does nothing where the arena keeps
+    /// no owners.
+    ///
+    /// # Errors
+    /// A frame is not allocated, or is part of a block that reaches out of the range.
+    pub fn set_owner(&self, range: PfnRange, owner: Option<Owner>) -> Result<(), FreeError> {
+        match (self.inner.tags(), owner) {
+            (None, _) => Ok(()),
+            (Some(tags), Some(owner)) => tags.record(range, tags.stamp(owner.tag())),
+            (Some(tags), None) => tags.clear(range).map(drop),
+        }
     }
 
     /// Exports the allocator's state to other processes, through a socket at `path`.
@@ -243,7 +271,12 @@ impl Arena {
 
     /// Makes smaller blocks out of an allocated one.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.inner.allocator().split(pfn, from, to)
+        let stamp = self.inner.stamp_of(pfn);
+        self.inner.allocator().split(pfn, from, to)?;
+        if let Some(stamp) = stamp {
+            self.inner.stamp(PfnRange::block(pfn, from), stamp);
+        }
+        Ok(())
     }
 
     /// Checks that a block of this order is allocated here.
@@ -282,6 +315,18 @@ impl Arena {
         let at = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
         // SAFETY: the caller's promise.
         unsafe { self.inner.memory.discard(at, (order.frames() as usize) << self.page_shift) }
+    }
+}
+
+/// Reports blocks that are still allocated, if the builder was asked for that.
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if let Some(report) = &self.leaks {
+            let owners = self.owners();
+            if owners.blocks().next().is_some() {
+                report.0(&owners);
+            }
+        }
     }
 }
 

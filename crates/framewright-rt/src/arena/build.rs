@@ -14,6 +14,7 @@ use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Transparent};
 use super::builder::{ArenaBuilder, Part};
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
+use super::owners::OwnerTable;
 use super::shape::{Runner, Shape, too_large};
 use crate::contents::Memory;
 use crate::error::ArenaError;
@@ -110,8 +111,9 @@ impl ArenaBuilder {
         let pool = Arc::new(Pool::new(self.asked.owner.clone()));
         let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
+        let owners = OwnerTable::new(&allocator, self.owners)?;
         let memory = (memory, contents);
-        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), report)
+        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), (report, owners, self.leaks))
             .with_background(self.background)?
             .with_reclaim(self.background_reclaim)
     }

@@ -7,6 +7,7 @@ use framewright::watermark::PcpSize;
 use framewright::{Mechanisms, Order};
 
 use super::backing::{Backing, Transparent};
+use super::owners::{LeakReport, Owners};
 use super::reclaim::Asked;
 use crate::background::Background;
 use crate::callbacks::Callbacks;
@@ -43,6 +44,8 @@ pub struct ArenaBuilder {
     pub(super) background: Option<Duration>,
     pub(super) asked: Asked,
     pub(super) background_reclaim: bool,
+    pub(super) owners: bool,
+    pub(super) leaks: Option<LeakReport>,
 }
 
 impl Default for ArenaBuilder {
@@ -66,6 +69,8 @@ impl Default for ArenaBuilder {
             background: Some(Background::INTERVAL),
             asked: Asked::default(),
             background_reclaim: false,
+            owners: true,
+            leaks: None,
         }
     }
 }
@@ -224,5 +229,20 @@ impl ArenaBuilder {
     /// memory.
     pub fn background_reclaim(self) -> Self {
         ArenaBuilder { background_reclaim: true, ..self }
+    }
+
+    /// Keeps no owners of blocks ([`crate::Arena::owners`]).
+    ///
+    /// By default they are kept where the crate is compiled with debug assertions or with the feature `owners`. Each
+    /// allocation and free then takes some more time, and each page up to 8 bytes.
+    pub fn without_owners(self) -> Self {
+        ArenaBuilder { owners: false, ..self }
+    }
+
+    /// Calls `report` when the arena is dropped while blocks are allocated: those that were forgotten or leaked.
+    ///
+    /// `|owners| eprintln!("{owners}")` prints whose they are.
+    pub fn report_leaks(self, report: impl Fn(&Owners<'_>) + Send + Sync + 'static) -> Self {
+        ArenaBuilder { leaks: Some(LeakReport(Arc::new(report))), ..self }
     }
 }

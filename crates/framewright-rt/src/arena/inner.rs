@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use framewright::{Allocator, FreeError, Order, Pfn};
+use framewright::tags::{Stamp, Tags};
+use framewright::{Allocator, FreeError, Order, Pfn, PfnRange};
 
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
+use super::owners::OwnerTable;
 use super::state::ArenaState;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
+use crate::owner::Owner;
 
 /// Tries of a free that finds its zone's list of deferred frees busy.
 const FREE_TRIES: u32 = 1_000;
@@ -22,6 +25,7 @@ pub(crate) struct Inner {
     // In this order: the allocator uses the descriptors until it is dropped.
     pub(super) state: ArenaState,
     pub(super) _metadata: Metadata,
+    pub(super) owners: OwnerTable,
     pub(super) memory: ArenaMemory,
     pub(super) pool: Arc<Pool>,
     /// Number of blocks that could not be freed.
@@ -46,8 +50,8 @@ impl Inner {
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
         // Both compiled here, and not by one more call: this is one place for all blocks.
         let pages = self.allocator();
-        let freed = if order == Order(0) { pages.free(pfn, Order(0)) } else { pages.free(pfn, order) };
-        self.settle_free(freed, pfn, order);
+        let free = || if order == Order(0) { pages.free(pfn, Order(0)) } else { pages.free(pfn, order) };
+        self.settle_free(self.disown(pfn, order, free), pfn, order);
     }
 
     /// Counts a free that was refused, because its caller is gone.
@@ -68,7 +72,7 @@ impl Inner {
         let may_retry =
             |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.allocator().machine().refuses();
         while tries < FREE_TRIES && may_retry(error) {
-            match self.allocator().free_nolock(pfn, order) {
+            match self.disown(pfn, order, || self.allocator().free_nolock(pfn, order)) {
                 Ok(()) => return,
                 Err(again) => error = again,
             }
@@ -81,6 +85,51 @@ impl Inner {
 impl FreesBlocks for Inner {
     fn free_block(&self, pfn: Pfn, order: Order) {
         self.free(pfn, order);
+    }
+
+    fn moved(&self, from: Pfn, to: Pfn, order: Order) {
+        if let Some(stamp) = self.stamp_of(from) {
+            self.stamp(PfnRange::block(to, order), stamp);
+        }
+    }
+}
+
+/// Owners of blocks, if the arena keeps them.
+impl Inner {
+    #[inline(always)]
+    pub(super) fn tags(&self) -> Option<Tags<'_, 'static, Native>> {
+        self.owners.tags(self.allocator())
+    }
+
+    /// Records the owner of a block that was just allocated, unless it is none.
+    #[inline(always)]
+    pub(super) fn own(&self, pfn: Pfn, order: Order, owner: Option<Owner>) {
+        if let Some((tags, owner)) = self.tags().zip(owner) {
+            self.stamp(PfnRange::block(pfn, order), tags.stamp(owner.tag()));
+        }
+    }
+
+    /// Frees a block by `free`, and forgets its owner unless that is refused.
+    #[inline(always)]
+    pub(super) fn disown(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        free: impl FnOnce() -> Result<(), FreeError>,
+    ) -> Result<(), FreeError> {
+        match self.tags() {
+            None => free(),
+            Some(tags) => tags.free(PfnRange::block(pfn, order), free),
+        }
+    }
+
+    pub(super) fn stamp_of(&self, pfn: Pfn) -> Option<Stamp> {
+        self.tags()?.of(pfn)
+    }
+
+    /// Records when and by whom blocks were allocated. What is not allocated any more needs no record.
+    pub(super) fn stamp(&self, range: PfnRange, stamp: Stamp) {
+        let _ = self.tags().map(|tags| tags.record(range, stamp));
     }
 }
 

@@ -53,9 +53,11 @@ impl<'a> LocalArena<'a> {
     ///
     /// # Errors
     /// As [`Arena::alloc`].
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'a>, AllocError> {
         let pfn = self.local.alloc(request)?;
+        self.arena.inner.own(pfn, request.order, self.arena.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { Pages::new(self.arena, pfn, request.order) })
     }
@@ -69,7 +71,8 @@ impl<'a> LocalArena<'a> {
             return;
         }
         let (pfn, order) = pages.into_raw();
-        self.arena.inner.settle_free(self.local.free(pfn, order), pfn, order);
+        let inner = &self.arena.inner;
+        inner.settle_free(inner.disown(pfn, order, || self.local.free(pfn, order)), pfn, order);
     }
 }
 

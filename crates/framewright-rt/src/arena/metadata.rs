@@ -146,6 +146,28 @@ impl Metadata {
     }
 }
 
+/// Zeroed words, one for each frame, in a mapping of their own.
+pub(super) struct Words {
+    memory: Mapping,
+    count: usize,
+}
+
+impl Words {
+    pub(super) fn new(count: usize) -> Result<Words, OsError> {
+        let bytes = count.saturating_mul(size_of::<<Native as Machine>::U64>());
+        let memory = Mapping::new(Backed::Anonymous, bytes.max(1), 4096)?;
+        // SAFETY: this advice changes no contents.
+        let _ = unsafe { memory.advise(0, memory.len(), Advice::NoHugePages) };
+        Ok(Words { memory, count })
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> &[<Native as Machine>::U64] {
+        // SAFETY: `count` words fit into the mapping, which lives as long as this; zeroed memory is valid words.
+        unsafe { std::slice::from_raw_parts(self.memory.start().cast().as_ptr(), self.count) }
+    }
+}
+
 impl Drop for Metadata {
     fn drop(&mut self) {
         // SAFETY: from a leaked box in `new`, dropped nowhere else; the allocator that used it is gone.

@@ -41,6 +41,7 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`]. The request is for movable memory, whatever its flags say.
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_movable(
         self: &Arc<Self>,
         request: &Request,

@@ -18,6 +18,7 @@ use framewright::{AllocError, FreeError, Order, Pfn, PfnRange, Request, Why};
 
 use super::arena::Arena;
 use crate::error::ArenaError;
+use crate::owner::Owner;
 
 /// Blocks of a bulk request that are asked for at a time.
 const BULK: usize = 256;
@@ -61,9 +62,11 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`].
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
+        self.inner.own(pfn, request.order, self.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { Pages::new(self, pfn, request.order) })
     }
@@ -72,8 +75,10 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`].
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
+        self.inner.own(pfn, request.order, self.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
     }
@@ -84,12 +89,14 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`], if not even one block was allocated.
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_bulk<'a>(
         &'a self,
         request: &Request,
         count: usize,
         out: &mut Vec<Pages<'a>>,
     ) -> Result<usize, AllocError> {
+        let owner = self.inner.owners.caller();
         let mut chunk = [Pfn(0); BULK];
         let mut done = 0;
         while done < count {
@@ -104,6 +111,7 @@ impl Arena {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             };
+            chunk[..served].iter().for_each(|&pfn| self.inner.own(pfn, request.order, owner));
             // SAFETY: just allocated with this order.
             out.extend(chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) }));
             done += served;
@@ -183,6 +191,13 @@ impl<H: Handle> Block<H> {
     #[expect(clippy::len_without_is_empty, reason = "no block is empty")]
     pub fn len(&self) -> usize {
         (self.order.frames() as usize) << self.arena.page_shift()
+    }
+
+    /// Names its owner, in place of the one that allocated it ([`Arena::owners`]).
+    ///
+    /// Does nothing where the arena keeps no owners.
+    pub fn set_owner(&self, owner: Owner) {
+        self.arena.inner.own(self.pfn, self.order, Some(owner));
     }
 
     /// Its arena.

@@ -23,6 +23,9 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) trait FreesBlocks: Send + Sync {
     /// Frees the block of a page that is gone.
     fn free_block(&self, pfn: Pfn, order: Order);
+
+    /// Notes that the contents of a block are at `to` now; both blocks are allocated.
+    fn moved(&self, from: Pfn, to: Pfn, order: Order);
 }
 
 /// The memory that pages lie in, and its allocator.
@@ -190,6 +193,7 @@ impl Pool {
             }
         }
         drop(place);
+        allocator.moved(from, to, order);
         allocator.free_block(from, order);
         Ok(())
     }

@@ -11,6 +11,8 @@ mod forked;
 mod hardened;
 mod large;
 mod large_numbers;
+#[cfg(any(debug_assertions, feature = "owners"))]
+mod owners;
 mod pages;
 mod safe_views;
 mod shapes;
