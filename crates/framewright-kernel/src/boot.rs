@@ -7,6 +7,7 @@
 //! Rejected: a loop that asks again until the size stays. A list's size may fall and a depot's grow, so the loop need
 //! not end.
 
+use framewright::tags::Tags;
 use framewright::units::{NodeId, PfnRange};
 use framewright::{Allocator, Config, Layout, Parts, ZoneIdx};
 
@@ -14,6 +15,7 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::machine::KernelMachine;
 use crate::memory::{Carver, Room};
+use crate::words::U64;
 
 /// Returns the configuration that a kernel boots with, whose own choices are constants.
 pub(crate) fn of_kernel<'c, K: Kernel>(config: &Config<'c>) -> Config<'c> {
@@ -69,6 +71,22 @@ fn highest<'t>(
             None => return Some(found),
         }
     }
+}
+
+/// Returns the bytes of the table of an allocator's tags ([`framewright::tags`]), in a block of any alignment.
+pub fn tag_bytes<K: Kernel>(pages: &Allocator<'static, KernelMachine<K>>) -> usize {
+    let mut measuring = Carver::measuring();
+    measuring.words::<U64>(Tags::words(pages), false);
+    measuring.bytes()
+}
+
+/// Returns the words of a table of tags in `block`, which is [`tag_bytes`] long.
+///
+/// A shorter block has fewer words; blocks whose first frame has none have no tag.
+pub fn tag_words(block: &'static mut [u8]) -> &'static [U64] {
+    let mut carver = Carver::new(block);
+    let count = carver.whole().checked_div(size_of::<U64>()).unwrap_or(0);
+    carver.words(count, true)
 }
 
 /// What lies in the block.

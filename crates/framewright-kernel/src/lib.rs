@@ -59,7 +59,7 @@ mod error; // what boot refuses
 mod kernel; // what a kernel writes
 mod words; // core's atomics
 
-pub use boot::{bytes, place};
+pub use boot::{bytes, place, tag_bytes, tag_words};
 pub use cell::{Framewright, Pages};
 pub use error::Error;
 pub use kernel::{Context, Contexts, Fences, Kernel};

@@ -74,6 +74,11 @@ impl Carver {
         self.used.saturating_add(ALIGN - 1)
     }
 
+    /// Returns the bytes of a part that takes all of the block.
+    pub(crate) const fn whole(&self) -> usize {
+        self.len & !(ALIGN - 1)
+    }
+
     /// Cuts off `count` elements of `size` bytes; none if this only measures, or the block is too short.
     // One function for all types, so that its code exists once.
     #[inline(never)]

@@ -42,6 +42,10 @@ call! {
         (contexts.set_of(context), contexts.sets(), kit::Small.record(cpus))
     }
 
+    fn kit_tags(block: &'static mut [u8]) -> (Option<usize>, usize) {
+        (kit::PAGES.get().map(framewright_kernel::tag_bytes), framewright_kernel::tag_words(block).len())
+    }
+
     fn display_kit_error(sink: &'static mut Sink, error: Error) -> fmt::Result {
         write!(sink, "{error}")
     }

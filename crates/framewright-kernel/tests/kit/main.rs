@@ -4,3 +4,4 @@ mod board;
 mod boots;
 mod contexts;
 mod maps;
+mod tags;
