@@ -43,7 +43,7 @@ static NAME_TABLE: Table<String, NAMES> = Table::new();
 /// Entries that are set once.
 struct Table<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 
-impl<T: PartialEq + Sync, const N: usize> Table<T, N> {
+impl<T: Sync, const N: usize> Table<T, N> {
     const fn new() -> Self {
         Table([const { AtomicPtr::new(null_mut()) }; N])
     }
@@ -56,10 +56,12 @@ impl<T: PartialEq + Sync, const N: usize> Table<T, N> {
     }
 
     /// Returns the number of a value, which becomes an entry if it is none yet; `None` if there is no room.
-    fn number_of(&self, hash: u64, value: &T, make: impl FnOnce() -> &'static T) -> Option<usize> {
+    ///
+    /// `is` recognises it, and `make` makes it for good.
+    fn number_of(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> &'static T) -> Option<usize> {
         let start = (hash.wrapping_mul(SPREAD) >> 32) as usize;
         let numbers = || (0..LOOKS).map(|look| start.wrapping_add(look) % N);
-        let mut empty = numbers().filter(|&number| self.get(number).is_none_or(|entry| entry == value));
+        let mut empty = numbers().filter(|&number| self.get(number).is_none_or(&is));
         let first = empty.next()?;
         if self.get(first).is_some() {
             return Some(first);
@@ -69,7 +71,7 @@ impl<T: PartialEq + Sync, const N: usize> Table<T, N> {
         numbers().find(|&number| {
             // ORDER: Release. Publishes the name; partner: the Acquire in `get`.
             let set = self.0[number].compare_exchange(null_mut(), made, Release, Acquire).is_ok();
-            set || self.get(number) == Some(value)
+            set || self.get(number).is_some_and(&is)
         })
     }
 }
@@ -89,7 +91,7 @@ impl Owner {
     pub fn here() -> Owner {
         let place = Location::caller();
         let hash = u64::from(place.line()) << 32 ^ u64::from(place.column()) << 16 ^ place.file().len() as u64;
-        let number = PLACE_TABLE.number_of(hash, place, || place);
+        let number = PLACE_TABLE.number_of(hash, |entry| entry == place, || place);
         number.map_or(Owner::UNKNOWN, |number| Owner(Tag(number as u32 + 1)))
     }
 
@@ -100,8 +102,8 @@ impl Owner {
     /// Context: not in a signal handler, unless the name is known already.
     pub fn named(name: &str) -> Owner {
         let hash = name.bytes().fold(0_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(SPREAD));
-        let value = name.to_owned();
-        let number = NAME_TABLE.number_of(hash, &value, || Box::leak(Box::new(name.to_owned())));
+        let make = || &*Box::leak(Box::new(name.to_owned()));
+        let number = NAME_TABLE.number_of(hash, |entry| entry == name, make);
         number.map_or(Owner::UNKNOWN, |number| Owner(Tag(FIRST_NAME + number as u32)))
     }
 
@@ -147,8 +149,9 @@ mod tests {
     #[test]
     fn a_full_table_has_unknown_owners_and_loses_none() {
         static TABLE: Table<String, 256> = Table::new();
-        let number =
-            |name: usize| TABLE.number_of(name as u64, &name.to_string(), || Box::leak(Box::new(name.to_string())));
+        let number = |name: usize| {
+            TABLE.number_of(name as u64, |entry| *entry == name.to_string(), || Box::leak(Box::new(name.to_string())))
+        };
         let all = std::thread::scope(|scope| {
             let threads = [0, 1].map(|_| scope.spawn(|| (0..400).map(number).collect::<Vec<_>>()));
             threads.map(|thread| thread.join().unwrap())
