@@ -14,7 +14,8 @@
 //! compare-and-swap, and is then read. The compiler may give one place several addresses. So places are compared by
 //! file, line and column.
 //!
-//! Cost: a hash of line and column, and a comparison of file names, for each allocation; 40 KiB, of which used pages alone take memory.
+//! Cost: a hash of line and column, and a comparison of file names, for each allocation. 40 KiB, of which used pages
+//! alone take memory.
 //!
 //! Rejected: a mutex around a hash map, which a handler would wait for. The distance of the place's address from a
 //! fixed one, which needs no table: a program of several libraries does not fit into 32 bits.
