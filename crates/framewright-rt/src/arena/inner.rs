@@ -104,7 +104,10 @@ impl Inner {
     /// Records the owner of a block that was just allocated, unless it is none.
     #[inline(always)]
     pub(super) fn own(&self, pfn: Pfn, order: Order, owner: Option<Owner>) {
-        if let Some((tags, owner)) = self.tags().zip(owner) {
+        // Not by `Option::zip`, which the compiler calls where nothing is kept.
+        if let Some(tags) = self.tags()
+            && let Some(owner) = owner
+        {
             self.stamp(PfnRange::block(pfn, order), tags.stamp(owner.tag()));
         }
     }
