@@ -1,47 +1,21 @@
-//! A CPU's own words, which `%gs` leads to: its number, the preemption counter, and what kind of code it runs.
+//! What a CPU keeps of its own: its number, the preemption counter, and what kind of code it runs.
 //!
-//! | word | read and written by | meaning |
-//! |---|---|---|
-//! | `number` | any, pinned if it must stay true | 0 for the first CPU |
-//! | `preemption_off` | the CPU, by one instruction each | how many pins and handlers keep the thread here |
-//! | `switch_wanted` | the CPU | a timer interrupt came while preemption was off |
-//! | `context` | the CPU's handlers; any | thread, interrupt or NMI |
-//!
-//! A thread may move to another CPU between any two instructions. What must be true of *one* CPU is therefore one
-//! instruction with a `%gs` operand. An address of the area that is read first and used later would be another CPU's.
-//!
-//! Interrupts run on stacks of their own (the TSS's interrupt stack table). Code for the host's target keeps data below
-//! its stack pointer, in the red zone, and an interrupt on the same stack would overwrite it.
+//! Where these words lie is the architecture's: a thread may move to another CPU between any two instructions, and each
+//! architecture has its own way to make that harmless (`arch/*/cpu.rs`). What is done with them is equal, and is here.
 
-use core::arch::asm;
-use core::cell::UnsafeCell;
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::instructions::{INTERRUPTS_ON, flags, write_msr};
+use crate::arch::{self, end_pin, set_running};
+pub(crate) use crate::arch::{is_preemptible, number, pin, running};
 
 /// Most CPUs that this kernel uses.
 pub(crate) const MAX_CPUS: usize = 8;
 
-/// Code segment of the kernel.
-pub(crate) const CODE: u64 = 0x08;
-/// Data segment of the kernel.
-pub(crate) const DATA: u64 = 0x10;
-const TASK_STATE: u16 = 0x18;
-
-const GS_BASE: u32 = 0xc000_0101;
-const STACK_BYTES: usize = 32 << 10;
-
-/// Interrupt stacks, by their number in the TSS.
-#[derive(Clone, Copy)]
-pub(crate) enum Stack {
-    /// Interrupts of devices, other CPUs and the CPU itself; they are off while a handler runs.
-    Interrupt = 1,
-    /// NMIs, which come inside interrupts too.
-    Nmi = 2,
-    /// Faults, which end the machine.
-    Fault = 3,
-}
+/// A timer interrupt came while preemption was off.
+///
+/// The end of a pin may read another CPU's word, if the thread moves meanwhile. The move was the switch then, and a
+/// needless one does no harm.
+static SWITCH_WANTED: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
 
 /// What a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,165 +26,47 @@ pub(crate) enum Running {
     Nmi,
 }
 
-/// What a CPU keeps.
-#[repr(C, align(128))]
-pub(crate) struct Area {
-    number: AtomicU32,
-    preemption_off: AtomicU32,
-    switch_wanted: AtomicU32,
-    context: AtomicU32,
-    /// APIC number, by which other CPUs reach it.
-    pub(crate) apic: AtomicU8,
-    /// The thread that runs here (`threads.rs`).
-    pub(crate) thread: AtomicU32,
-    tables: UnsafeCell<Tables>,
-}
-
-/// Descriptors and the TSS; the processor alone uses them once they are loaded.
-#[repr(C)]
-struct Tables {
-    gdt: [u64; 5],
-    task_state: [u32; 26],
-}
-
-#[repr(C, align(16))]
-struct Stacks(UnsafeCell<[[u8; STACK_BYTES]; 3]>);
-
-// SAFETY: the tables and stacks are written by `enter`, before their CPU runs anything else, and then by the processor.
-unsafe impl Sync for Area {}
-// SAFETY: as above.
-unsafe impl Sync for Stacks {}
-
-static AREAS: [Area; MAX_CPUS] = [const {
-    Area {
-        number: AtomicU32::new(0),
-        preemption_off: AtomicU32::new(0),
-        switch_wanted: AtomicU32::new(0),
-        context: AtomicU32::new(Running::Thread as u32),
-        apic: AtomicU8::new(0),
-        thread: AtomicU32::new(0),
-        tables: UnsafeCell::new(Tables { gdt: [0; 5], task_state: [0; 26] }),
+impl Running {
+    /// Returns the kind with that number.
+    #[inline(always)]
+    pub(crate) fn of(number: u32) -> Running {
+        match number {
+            0 => Running::Thread,
+            1 => Running::Interrupt,
+            _ => Running::Nmi,
+        }
     }
-}; MAX_CPUS];
-static STACKS: [Stacks; MAX_CPUS] = [const { Stacks(UnsafeCell::new([[0; STACK_BYTES]; 3])) }; MAX_CPUS];
-
-/// Makes the calling CPU the CPU of that number: its `%gs`, descriptors and interrupt stacks.
-///
-/// Context: once for each CPU, first of all, with interrupts off.
-pub(crate) fn enter(number: usize) {
-    let area = &AREAS[number];
-    area.number.store(number as u32, Ordering::Relaxed);
-    area.thread.store(number as u32, Ordering::Relaxed);
-    // SAFETY: no other CPU has this number, and this one has not loaded the tables yet.
-    let tables = unsafe { &mut *area.tables.get() };
-    for stack in [Stack::Interrupt, Stack::Nmi, Stack::Fault] {
-        let end = STACKS[number].0.get() as u64 + (stack as usize * STACK_BYTES) as u64;
-        // The table of interrupt stacks begins at byte 36, with entry 1.
-        let at = 9 + 2 * (stack as usize - 1);
-        tables.task_state[at] = end as u32;
-        tables.task_state[at + 1] = (end >> 32) as u32;
-    }
-    let (base, limit) = (&raw const tables.task_state as u64, size_of_val(&tables.task_state) as u64 - 1);
-    let available = 0x89 << 40;
-    let low = limit | (base & 0xff_ffff) << 16 | available | (base >> 24 & 0xff) << 56;
-    tables.gdt = [0, 0x00af_9a00_0000_ffff, 0x00cf_9200_0000_ffff, low, base >> 32];
-    let pointer = TablePointer { limit: size_of_val(&tables.gdt) as u16 - 1, base: &raw const tables.gdt as u64 };
-    // SAFETY: the descriptors of code and data are those that the CPU booted with; the tables are static. `%gs` is
-    // used by this file alone.
-    unsafe {
-        asm!("lgdt [{}]", "ltr {:x}", in(reg) &raw const pointer, in(reg) TASK_STATE, options(readonly, nostack));
-        write_msr(GS_BASE, &raw const *area as u64);
-    }
-}
-
-/// Operand of `lgdt` and `lidt`.
-#[repr(C, packed)]
-pub(crate) struct TablePointer {
-    pub(crate) limit: u16,
-    pub(crate) base: u64,
-}
-
-/// Returns the area of a CPU.
-pub(crate) fn area(cpu: usize) -> &'static Area {
-    &AREAS[cpu]
-}
-
-/// Reads a word of this CPU's area by one instruction.
-#[inline(always)]
-fn own<const OFFSET: usize>() -> u32 {
-    let value;
-    // SAFETY: `%gs` leads to an area, and each word that this file reads is inside.
-    unsafe {
-        asm!("mov {:e}, gs:[{}]", out(reg) value, const OFFSET, options(nostack, preserves_flags, readonly));
-    }
-    value
-}
-
-/// Returns the number of this CPU, which the next instruction may change unless the caller is pinned.
-#[inline(always)]
-pub(crate) fn number() -> usize {
-    own::<{ offset_of!(Area, number) }>() as usize
-}
-
-/// Turns preemption off. Nests.
-#[inline(always)]
-pub(crate) fn pin() {
-    // SAFETY: as in `own`. The missing `nomem` keeps accesses after it.
-    unsafe { asm!("inc dword ptr gs:[{}]", const offset_of!(Area, preemption_off), options(nostack)) };
-}
-
-/// Ends a pin, without a switch.
-#[inline(always)]
-fn end_pin() {
-    // SAFETY: as in `pin`.
-    unsafe { asm!("dec dword ptr gs:[{}]", const offset_of!(Area, preemption_off), options(nostack)) };
 }
 
 /// Ends a pin. At the end of the last one a switch that was put off takes place.
 #[inline(always)]
 pub(crate) fn unpin() {
     end_pin();
-    if own::<{ offset_of!(Area, switch_wanted) }>() != 0 {
+    if SWITCH_WANTED[number()].load(Ordering::Relaxed) {
         switch_late();
     }
 }
 
 #[cold]
 fn switch_late() {
-    if is_preemptible() && flags() & INTERRUPTS_ON != 0 {
-        crate::interrupts::give_way();
+    if is_preemptible() && arch::is_interruptible() {
+        arch::give_way();
     }
-}
-
-/// Returns whether no pin and no handler keeps the thread on its CPU.
-pub(crate) fn is_preemptible() -> bool {
-    own::<{ offset_of!(Area, preemption_off) }>() == 0
 }
 
 /// Notes whether a switch is wanted as soon as preemption is on. Context: interrupts off.
 pub(crate) fn want_switch(wanted: bool) {
-    AREAS[number()].switch_wanted.store(wanted.into(), Ordering::Relaxed);
-}
-
-/// Returns what this CPU runs; for its caller that is always the same, wherever a thread moves.
-#[inline(always)]
-pub(crate) fn running() -> Running {
-    match own::<{ offset_of!(Area, context) }>() {
-        0 => Running::Thread,
-        1 => Running::Interrupt,
-        _ => Running::Nmi,
-    }
+    SWITCH_WANTED[number()].store(wanted, Ordering::Relaxed);
 }
 
 /// Runs a handler with the CPU's number: preemption is off meanwhile, and [`running`] says what runs.
 ///
 /// Context: interrupts off.
 pub(crate) fn handle(kind: Running, handler: impl FnOnce(usize)) {
-    let area = &AREAS[number()];
-    let interrupted = area.context.swap(kind as u32, Ordering::Relaxed);
+    let interrupted = set_running(kind);
     pin();
     handler(number());
     // The interrupt's end decides on a switch.
     end_pin();
-    area.context.store(interrupted, Ordering::Relaxed);
+    set_running(interrupted);
 }

@@ -10,9 +10,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::apic::{self, Message};
 use crate::cpu::{self, MAX_CPUS};
-use crate::smp;
+use crate::events::Message;
+use crate::{arch, smp};
 
 struct Fences {
     asked: AtomicU64,
@@ -33,7 +33,7 @@ pub(crate) fn others() {
     let mut numbers = [0; MAX_CPUS];
     for other in (0..smp::count()).filter(|&other| other != own) {
         numbers[other] = FENCES[other].asked.fetch_add(1, Ordering::SeqCst) + 1;
-        apic::send(cpu::area(other).apic.load(Ordering::Relaxed), Message::Fence);
+        arch::send(other, Message::Fence);
     }
     for other in (0..smp::count()).filter(|&other| other != own) {
         while FENCES[other].passed.load(Ordering::Acquire) < numbers[other] {

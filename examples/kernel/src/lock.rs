@@ -6,7 +6,7 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::instructions::{irq_restore, irq_save};
+use crate::arch::{irq_restore, irq_save};
 
 /// A value and its lock.
 pub(crate) struct Lock<T> {

@@ -13,8 +13,8 @@ use framewright::units::{Order, Pfn};
 use framewright::{AllocError, FreeError, Interrupt, Request};
 use framewright_kernel::KernelMachine;
 
+use crate::arch::time_stamp;
 use crate::cpu::MAX_CPUS;
-use crate::instructions::time_stamp;
 use crate::pages::{Machine, Pages};
 use crate::tag::Block;
 use crate::threads::MAX_THREADS;

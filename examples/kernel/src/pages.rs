@@ -9,11 +9,11 @@ use framewright::units::{NodeId, Order, Pfn, PfnRange};
 use framewright::{Config, Region, Request};
 use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel, bytes, place};
 
+use crate::arch::{self, Loaded};
 use crate::cpu::{self, MAX_CPUS, Running};
+use crate::fence;
 use crate::plant::{self, Plant};
-use crate::pvh::Loaded;
 use crate::serial::{self, println};
-use crate::{fence, instructions};
 
 /// This kernel, to the allocator.
 pub(crate) struct Machine;
@@ -23,7 +23,7 @@ pub(crate) type Pages = framewright_kernel::Pages<Machine>;
 
 static PAGES: Framewright<Machine> = Framewright::new();
 
-// SAFETY: threads switch only where no pin is held, `%gs` has the CPU's own number, and a handler says which it is. The
+// SAFETY: threads switch only where no pin is held, a CPU knows its own number, and a handler says which it is. The
 // planted faults break this, which is what they are for.
 unsafe impl Kernel for Machine {
     const CONTEXTS: Contexts = Contexts::Interrupts;
@@ -33,7 +33,7 @@ unsafe impl Kernel for Machine {
                 fence::others();
             }
         },
-        interrupts_on: |_| instructions::flags() & instructions::INTERRUPTS_ON != 0,
+        interrupts_on: |_| arch::is_interruptible(),
     };
 
     #[inline]
@@ -52,12 +52,12 @@ unsafe impl Kernel for Machine {
 
     #[inline]
     fn irq_save(&self) -> usize {
-        instructions::irq_save()
+        arch::irq_save()
     }
 
     #[inline]
     fn irq_restore(&self, saved: usize) {
-        instructions::irq_restore(saved);
+        arch::irq_restore(saved);
     }
 
     #[inline]
@@ -82,12 +82,10 @@ unsafe impl Kernel for Machine {
 }
 
 const PAGE_SHIFT: u8 = 12;
-/// What the page tables map: the first 512 GiB.
-const MAPPED: PfnRange = PfnRange::new(0, 1 << 27);
+/// What the page tables map.
+const MAPPED: PfnRange = PfnRange::new(0, arch::MAPPED >> PAGE_SHIFT);
 /// Entries of the memory map that are used.
 const MAX_REGIONS: usize = 32;
-/// Everything below 1 MiB: firmware, the start information, the trampoline.
-const FIRMWARE: PfnRange = PfnRange::new(0, 0x100);
 /// Stacks have 32 KiB.
 const STACK_ORDER: Order = Order(3);
 
@@ -113,12 +111,14 @@ pub(crate) fn boot(loaded: Loaded, cpus: usize) {
         println!("memory: frames {:#x} to {:#x}", range.start.0, range.end.0);
     }
     let image = PfnRange::around_bytes(&raw const kernel_start as u64, &raw const kernel_end as u64, PAGE_SHIFT);
+    let (start, end) = loaded.in_use();
+    let firmware = PfnRange::around_bytes(start, end, PAGE_SHIFT);
     let nodes = [NodeId(0); MAX_CPUS];
-    let config = Config { reserved: &[FIRMWARE, image], ..Config::new(regions, &nodes[..cpus]) };
+    let config = Config { reserved: &[firmware, image], ..Config::new(regions, &nodes[..cpus]) };
     let result = bytes::<Machine>(&config).and_then(|bytes| {
         let room = place(&config, bytes, MAPPED);
         let Some(room) = room else { serial::refuse(format_args!("no memory for {bytes} bytes of descriptors")) };
-        let config = Config { reserved: &[FIRMWARE, image, room], ..config };
+        let config = Config { reserved: &[firmware, image, room], ..config };
         // SAFETY: the room is usable memory that is not reserved, so nothing else is there, and all memory is mapped.
         let block = unsafe { core::slice::from_raw_parts_mut((room.start.0 << PAGE_SHIFT) as *mut u8, bytes) };
         println!("descriptors: {bytes} bytes from frame {:#x} on", room.start.0);

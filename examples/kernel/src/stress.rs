@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use framewright::CpuId;
 
-use crate::apic::{self, Message};
-use crate::interrupts::give_way;
+use crate::arch::{give_way, milliseconds, send, set_timer};
+use crate::events::Message;
 use crate::owner::{self, Caller, INTERRUPTS, NMIS, Way, count};
 use crate::pages::{self, Pages};
 use crate::{cpu, fence, smp, threads};
@@ -34,7 +34,7 @@ static TIMERS_STOPPED: AtomicUsize = AtomicUsize::new(0);
 /// Runs `turn` in a thread until the time is over.
 fn thread(number: usize, mut turn: impl FnMut(Caller, &Pages)) -> ! {
     let caller = Caller::new(number, Way::Thread);
-    while apic::milliseconds() < END.load(Ordering::Relaxed) {
+    while milliseconds() < END.load(Ordering::Relaxed) {
         count(&caller.owner.calls, 1);
         turn(caller, pages::get());
     }
@@ -73,7 +73,7 @@ pub(crate) fn tick(cpu: usize) {
         TIMERS_STOPPED.fetch_add(1, Ordering::AcqRel);
         return;
     }
-    apic::set_timer(2_000 + (caller.random() % 60_000) as u32);
+    set_timer(32_000 + (caller.random() % 960_000) as u32);
     if let Some(pages) = pages::started().filter(|_| END.load(Ordering::Relaxed) != u64::MAX) {
         count(&caller.owner.calls, 1);
         for _ in 0..1 + caller.random() % 4 {
@@ -89,7 +89,7 @@ fn send_nmi(own: usize, random: u64) {
     let others = smp::count() - 1;
     if others > 0 && random & 3 != 0 {
         let other = (own + 1 + (random >> 8) as usize % others) % smp::count();
-        apic::send(cpu::area(other).apic.load(Ordering::Relaxed), Message::Nmi);
+        send(other, Message::Nmi);
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn nmi(cpu: usize) {
 ///
 /// Context: the first CPU's idle thread.
 pub(crate) fn run(seconds: u64) {
-    END.store(apic::milliseconds() + 1000 * seconds, Ordering::Relaxed);
+    END.store(milliseconds() + 1000 * seconds, Ordering::Relaxed);
     let mixed = core::iter::repeat_n(mixed as extern "C" fn(usize) -> !, THREADS_PER_CPU * smp::count());
     let mut last = cpu::MAX_CPUS;
     // An idle thread that is preempted waits until nothing else is ready: this one first starts all.

@@ -14,9 +14,8 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::arch::{Frame, give_way, wait_for_interrupt};
 use crate::cpu::{self, MAX_CPUS};
-use crate::instructions::wait_for_interrupt;
-use crate::interrupts::{Frame, give_way};
 use crate::lock::Lock;
 
 /// Most threads, idle ones included.
@@ -32,8 +31,13 @@ unsafe impl Sync for Saved {}
 
 static SAVED: [Saved; MAX_THREADS] = [const { Saved(UnsafeCell::new(Frame::EMPTY)) }; MAX_THREADS];
 static HAS_ENDED: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(false) }; MAX_THREADS];
-static QUEUE: Lock<Queue> =
-    Lock::new(Queue { ready: [0; MAX_THREADS], first: 0, length: 0, last_cpu: [NOWHERE; MAX_THREADS] });
+static QUEUE: Lock<Queue> = Lock::new(Queue {
+    ready: [0; MAX_THREADS],
+    first: 0,
+    length: 0,
+    running: [0, 1, 2, 3, 4, 5, 6, 7],
+    last_cpu: [NOWHERE; MAX_THREADS],
+});
 static MIGRATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Threads that are ready, in the order of their turns.
@@ -41,6 +45,8 @@ struct Queue {
     ready: [usize; MAX_THREADS],
     first: usize,
     length: usize,
+    /// The thread that each CPU runs, its idle thread at first.
+    running: [usize; MAX_CPUS],
     last_cpu: [usize; MAX_THREADS],
 }
 
@@ -104,9 +110,8 @@ pub(crate) fn preempt(frame: &mut Frame) {
 pub(crate) fn switch(frame: &mut Frame) {
     cpu::want_switch(false);
     let own = cpu::number();
-    let thread = &cpu::area(own).thread;
-    let old = thread.load(Ordering::Relaxed) as usize;
     let mut queue = QUEUE.lock();
+    let old = queue.running[own];
     let new = match queue.take() {
         Some(new) => new,
         None if has_ended(old) => own,
@@ -125,5 +130,5 @@ pub(crate) fn switch(frame: &mut Frame) {
         MIGRATIONS.fetch_add(1, Ordering::Relaxed);
     }
     queue.last_cpu[new] = own;
-    thread.store(new as u32, Ordering::Relaxed);
+    queue.running[own] = new;
 }

@@ -6,7 +6,7 @@
 use core::arch::asm;
 
 /// Reads an 8-bit port.
-pub(crate) fn read_port(port: u16) -> u8 {
+pub(super) fn read_port(port: u16) -> u8 {
     let value;
     // SAFETY: the devices behind the ports that this kernel reads and writes do not touch memory.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags)) };
@@ -14,7 +14,7 @@ pub(crate) fn read_port(port: u16) -> u8 {
 }
 
 /// Writes an 8-bit port.
-pub(crate) fn write_port(port: u16, value: u8) {
+pub(super) fn write_port(port: u16, value: u8) {
     // SAFETY: as in `read_port`.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
@@ -23,7 +23,7 @@ pub(crate) fn write_port(port: u16, value: u8) {
 ///
 /// # Safety
 /// The kernel must be able to run with the register's new value.
-pub(crate) unsafe fn write_msr(register: u32, value: u64) {
+pub(super) unsafe fn write_msr(register: u32, value: u64) {
     let (low, high) = (value as u32, (value >> 32) as u32);
     // SAFETY: the caller's promise.
     unsafe { asm!("wrmsr", in("ecx") register, in("eax") low, in("edx") high, options(nostack, preserves_flags)) };
@@ -36,14 +36,14 @@ pub(crate) fn time_stamp() -> u64 {
 }
 
 /// Bit of the flags register: interrupts are on.
-pub(crate) const INTERRUPTS_ON: usize = 1 << 9;
+const INTERRUPTS_ON: usize = 1 << 9;
 
-/// Returns the flags register.
-pub(crate) fn flags() -> usize {
-    let flags;
+/// Returns whether interrupts of this CPU are on.
+pub(crate) fn is_interruptible() -> bool {
+    let flags: usize;
     // SAFETY: uses the stack in a balanced way, which the missing `nostack` tells the compiler.
     unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
-    flags
+    flags & INTERRUPTS_ON != 0
 }
 
 /// Turns interrupts of this CPU off; returns the flags register as it was.
@@ -52,7 +52,7 @@ pub(crate) fn flags() -> usize {
 #[inline]
 pub(crate) fn irq_save() -> usize {
     let saved;
-    // SAFETY: as in `flags`; no code relies on interrupts being on, only on their coming some time.
+    // SAFETY: as in `is_interruptible`; no code relies on interrupts being on, only on their coming some time.
     unsafe { asm!("pushfq", "pop {}", "cli", out(reg) saved) };
     saved
 }
@@ -78,7 +78,7 @@ pub(crate) fn wait_for_interrupt() {
 }
 
 /// Stops this CPU for good.
-pub(crate) fn halt() -> ! {
+pub(super) fn halt() -> ! {
     loop {
         // SAFETY: stopping is safe; an NMI ends the instruction, hence the loop.
         unsafe { asm!("cli", "hlt", options(nostack)) };

@@ -59,8 +59,13 @@ impl Loaded {
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
+    /// Returns memory that stays in use, as byte addresses: firmware, the start information, the trampoline.
+    pub(crate) fn in_use(self) -> (u64, u64) {
+        (0, 1 << 20)
+    }
+
     /// Returns the address of ACPI's root pointer.
-    pub(crate) fn acpi_root(self) -> usize {
+    pub(super) fn acpi_root(self) -> usize {
         self.0.acpi_root as usize
     }
 }

@@ -10,11 +10,13 @@
 use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 
-use crate::cpu::{self, CODE, Running, Stack, TablePointer};
-use crate::{apic, fence, serial, stress, threads};
+use super::apic;
+use super::cpu::{self, CODE, Stack, TablePointer};
+use crate::events::{self, Event, Message};
+use crate::serial;
 
 /// Vectors of this kernel; below 32 are the processor's.
-pub(crate) mod vector {
+pub(super) mod vector {
     pub(crate) const NMI: u64 = 2;
     pub(crate) const TIMER: u8 = 0x20;
     pub(crate) const FENCE: u8 = 0x21;
@@ -89,7 +91,7 @@ unsafe impl Sync for Table {}
 static TABLE: Table = Table(UnsafeCell::new([[0; 2]; VECTORS]));
 
 /// Fills the table. Context: the first CPU, once, before [`load`].
-pub(crate) fn fill() {
+pub(super) fn fill() {
     // SAFETY: no CPU uses the table yet.
     let table = unsafe { &mut *TABLE.0.get() };
     for (vector, entry) in table.iter_mut().enumerate() {
@@ -106,7 +108,7 @@ pub(crate) fn fill() {
 }
 
 /// Makes this CPU use the table.
-pub(crate) fn load() {
+pub(super) fn load() {
     let pointer = TablePointer { limit: size_of::<Table>() as u16 - 1, base: TABLE.0.get() as u64 };
     // SAFETY: the table is static and leads to the stubs, on stacks that `cpu::enter` has set.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(readonly, nostack)) };
@@ -172,17 +174,16 @@ extern "C" fn interrupt(frame: &mut Frame) {
     const GIVE_WAY: u64 = vector::GIVE_WAY as u64;
     const SPURIOUS: u64 = vector::SPURIOUS as u64;
     match frame.vector {
-        vector::NMI => cpu::handle(Running::Nmi, stress::nmi),
+        vector::NMI => events::take(Event::Message(Message::Nmi), frame),
         TIMER => {
-            cpu::handle(Running::Interrupt, stress::tick);
+            events::take(Event::Timer, frame);
             apic::end_of_interrupt();
-            threads::preempt(frame);
         }
         FENCE => {
-            fence::answer();
+            events::take(Event::Message(Message::Fence), frame);
             apic::end_of_interrupt();
         }
-        GIVE_WAY => threads::switch(frame),
+        GIVE_WAY => events::take(Event::GiveWay, frame),
         SPURIOUS => {}
         fault => {
             let Frame { error, instruction, stack, .. } = *frame;

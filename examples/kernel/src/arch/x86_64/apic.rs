@@ -6,9 +6,10 @@
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::cpu;
-use crate::instructions::{irq_restore, irq_save, read_port, time_stamp, write_port};
-use crate::interrupts::vector;
+use super::cpu;
+use super::instructions::{irq_restore, irq_save, read_port, time_stamp, write_port};
+use super::interrupts::vector;
+use crate::events::Message;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static TICKS_PER_MILLISECOND: AtomicU64 = AtomicU64::new(1);
@@ -26,16 +27,6 @@ mod register {
     pub(super) const TIMER_DIVISOR: usize = 0x3e0;
 }
 
-/// What is sent to another CPU.
-#[derive(Clone, Copy)]
-pub(crate) enum Message {
-    Nmi,
-    Fence,
-    Init,
-    /// Begin in real mode at this page.
-    Start(u8),
-}
-
 fn read(register: usize) -> u32 {
     // SAFETY: `set_base` noted where the registers are; reading them has no effect on memory.
     unsafe { ptr::read_volatile((BASE.load(Ordering::Relaxed) + register) as *const u32) }
@@ -49,7 +40,7 @@ fn write(register: usize, value: u32) {
 /// Notes where the registers are, silences the old interrupt controller, and calibrates the clock.
 ///
 /// Context: the first CPU, once.
-pub(crate) fn set_base(base: usize) {
+pub(super) fn set_base(base: usize) {
     BASE.store(base, Ordering::Relaxed);
     for mask in [0x21, 0xa1] {
         write_port(mask, 0xff);
@@ -78,7 +69,7 @@ pub(crate) fn enable() {
     write(register::SPURIOUS_VECTOR, 0x100 | u32::from(vector::SPURIOUS));
     write(register::TIMER_DIVISOR, 0b0011); // by 16
     write(register::TIMER_VECTOR, vector::TIMER.into()); // once
-    set_timer(10_000);
+    set_timer(160_000);
 }
 
 /// Returns the APIC number of this CPU.
@@ -86,26 +77,38 @@ pub(crate) fn own_number() -> u8 {
     (read(register::ID) >> 24) as u8
 }
 
-/// Sets this CPU's timer to one interrupt, after `count` times 16 cycles of its bus.
-pub(crate) fn set_timer(count: u32) {
-    write(register::TIMER_COUNT, count);
+/// Sets this CPU's timer to one interrupt, after about so much time: the bus of QEMU's machine has 1 GHz.
+pub(crate) fn set_timer(nanoseconds: u32) {
+    write(register::TIMER_COUNT, nanoseconds / 16);
 }
 
 /// Lets the APIC deliver further interrupts.
-pub(crate) fn end_of_interrupt() {
+pub(super) fn end_of_interrupt() {
     write(register::END_OF_INTERRUPT, 0);
 }
 
-/// Sends a message to the CPU with an APIC number.
+/// Sends a message to another CPU.
 ///
 /// Context: not in an NMI.
-pub(crate) fn send(apic: u8, message: Message) {
+pub(crate) fn send(cpu: usize, message: Message) {
     let command = match message {
         Message::Nmi => 0x4400,
         Message::Fence => 0x4000 | u32::from(vector::FENCE),
-        Message::Init => 0x4500,
-        Message::Start(page) => 0x4600 | u32::from(page),
     };
+    send_command(cpu::area(cpu).apic.load(Ordering::Relaxed), command);
+}
+
+/// Resets the CPU with an APIC number.
+pub(super) fn send_init(apic: u8) {
+    send_command(apic, 0x4500);
+}
+
+/// Makes the CPU with an APIC number begin in real mode at a page below 1 MiB.
+pub(super) fn send_start(apic: u8, address: usize) {
+    send_command(apic, 0x4600 | (address >> 12) as u32);
+}
+
+fn send_command(apic: u8, command: u32) {
     let saved = irq_save();
     write(register::COMMAND_TARGET, u32::from(apic) << 24);
     write(register::COMMAND, command);
@@ -119,7 +122,7 @@ pub(crate) fn milliseconds() -> u64 {
 }
 
 /// Waits for some milliseconds without giving way.
-pub(crate) fn wait(milliseconds_to_wait: u64) {
+pub(super) fn wait(milliseconds_to_wait: u64) {
     let end = milliseconds() + milliseconds_to_wait;
     while milliseconds() < end {
         core::hint::spin_loop();

@@ -31,7 +31,7 @@ fn read<T: Copy>(address: usize) -> T {
 /// Calls `visit` with the APIC number of each CPU that may be used; returns the address of the local APICs.
 ///
 /// `None` without the table.
-pub(crate) fn cpus(root: usize, mut visit: impl FnMut(u8)) -> Option<usize> {
+pub(super) fn cpus(root: usize, mut visit: impl FnMut(u8)) -> Option<usize> {
     let madt = tables(root).find(|table| table.signature() == *b"APIC")?;
     let mut at = madt.0 + HEADER + 8;
     while at < madt.0 + madt.length() {

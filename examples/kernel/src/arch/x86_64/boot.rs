@@ -2,7 +2,7 @@
 //!
 //! QEMU reads the ELF note (PVH, the boot protocol of Xen's guests) and enters `boot_start` in 32-bit mode with
 //! paging off; `ebx` holds the address of the start information (`pvh.rs`). The other CPUs wake up in real mode, in a
-//! copy of the trampoline below 1 MiB (`smp.rs`), and join at `boot_long`.
+//! copy of the trampoline below 1 MiB (`wake.rs`), and join at `boot_long`.
 //!
 //! | address space | |
 //! |---|---|
@@ -14,7 +14,7 @@
 use core::arch::global_asm;
 
 /// Real-mode address of the trampoline's copy: a page that neither firmware nor the boot protocol uses.
-pub(crate) const TRAMPOLINE: usize = 0x8000;
+pub(super) const TRAMPOLINE: usize = 0x8000;
 
 global_asm!(
     // A note's name, type 18 (XEN_ELFNOTE_PHYS32_ENTRY), and the address to enter.
