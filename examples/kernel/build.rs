@@ -16,8 +16,12 @@ fn main() {
     for argument in own {
         println!("cargo::rustc-link-arg-bins={argument}");
     }
+    // x86-64: above firmware's holes. AArch64: above the device tree, for which QEMU needs 1 MiB.
+    let is_arm = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64");
+    let base = if is_arm { "0x40200000" } else { "0x100000" };
     // The build id would be a second note, in front of the one that QEMU looks for.
-    for argument in [format!("-T{script}"), "--build-id=none".into(), "--gc-sections".into()] {
+    let base = format!("--defsym=kernel_base={base}");
+    for argument in [base, format!("-T{script}"), "--build-id=none".into(), "--gc-sections".into()] {
         println!("cargo::rustc-link-arg-bins={pass}{argument}");
     }
 }
