@@ -18,7 +18,7 @@
 /// | `number`, `pin`, `end_pin`, `is_preemptible`, `running`, `set_running` | a CPU's own words (`cpu.rs`) |
 /// | `irq_save`, `irq_restore`, `is_interruptible`, `enable_interrupts`, `wait_for_interrupt` | interrupts on and off |
 /// | `Frame`: `EMPTY`, `calling`; `give_way` | an interrupted thread; interrupts the running one |
-/// | `milliseconds`, `time_stamp` | the clock; a number that grows quickly |
+/// | `nanoseconds` | the clock |
 /// | `put`, `exit` | a byte to the console; the end |
 ///
 /// It calls [`first_cpu`], `smp::other_cpu`, and `events::take` for each interrupt.

@@ -13,7 +13,7 @@ use framewright::units::{Order, Pfn};
 use framewright::{AllocError, FreeError, Interrupt, Request};
 use framewright_kernel::KernelMachine;
 
-use crate::arch::time_stamp;
+use crate::arch::nanoseconds;
 use crate::cpu::MAX_CPUS;
 use crate::pages::{Machine, Pages};
 use crate::tag::Block;
@@ -93,7 +93,7 @@ impl Caller {
     pub(crate) fn random(self) -> u64 {
         let mut state = self.owner.random.load(Ordering::Relaxed);
         if state == 0 {
-            state = time_stamp() | 1;
+            state = nanoseconds() | 1;
         }
         state ^= state << 13;
         state ^= state >> 7;

@@ -21,9 +21,9 @@ pub(crate) fn start(others: impl Iterator<Item = arch::Name>, mut stack: impl Fn
     for name in others {
         let started = count();
         arch::wake(name, stack(), || count() > started);
-        let patience = arch::milliseconds() + 60_000;
+        let patience = arch::nanoseconds() + 60_000_000_000;
         while count() == started {
-            if arch::milliseconds() > patience {
+            if arch::nanoseconds() > patience {
                 serial::refuse(format_args!("the CPU that firmware calls {name:#x} does not start"));
             }
         }

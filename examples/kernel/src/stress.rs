@@ -8,7 +8,8 @@
 //! | timer interrupts | blocks of orders 0 to 3; short ranges; NMIs to other CPUs | `Allocator::interrupt` |
 //! | NMIs | blocks of orders 0 to 3 | `Allocator::any_context` |
 //!
-//! A timer interrupt sets the next one, at a random time.
+//! A timer interrupt sets the next one, at a random time, which is later by a part of its own time. So threads run even
+//! where the host is busy and locks are slow to come.
 //!
 //! A wrong page ends the machine at once. Otherwise, after the given time, the threads end, then the timers stop, and
 //! with every CPU at rest all blocks are freed.
@@ -17,7 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use framewright::CpuId;
 
-use crate::arch::{give_way, milliseconds, send, set_timer};
+use crate::arch::{give_way, nanoseconds, send, set_timer};
 use crate::events::Message;
 use crate::owner::{self, Caller, INTERRUPTS, NMIS, Way, count};
 use crate::pages::{self, Pages};
@@ -26,7 +27,7 @@ use crate::{cpu, fence, smp, threads};
 /// Threads that only allocate and free, for each CPU.
 const THREADS_PER_CPU: usize = 3;
 
-/// When threads end, in milliseconds.
+/// When threads end, in nanoseconds.
 static END: AtomicU64 = AtomicU64::new(u64::MAX);
 static TIMERS_STOP: AtomicBool = AtomicBool::new(false);
 static TIMERS_STOPPED: AtomicUsize = AtomicUsize::new(0);
@@ -34,7 +35,7 @@ static TIMERS_STOPPED: AtomicUsize = AtomicUsize::new(0);
 /// Runs `turn` in a thread until the time is over.
 fn thread(number: usize, mut turn: impl FnMut(Caller, &Pages)) -> ! {
     let caller = Caller::new(number, Way::Thread);
-    while milliseconds() < END.load(Ordering::Relaxed) {
+    while nanoseconds() < END.load(Ordering::Relaxed) {
         count(&caller.owner.calls, 1);
         turn(caller, pages::get());
     }
@@ -73,7 +74,7 @@ pub(crate) fn tick(cpu: usize) {
         TIMERS_STOPPED.fetch_add(1, Ordering::AcqRel);
         return;
     }
-    set_timer(32_000 + (caller.random() % 960_000) as u32);
+    let began = nanoseconds();
     if let Some(pages) = pages::started().filter(|_| END.load(Ordering::Relaxed) != u64::MAX) {
         count(&caller.owner.calls, 1);
         for _ in 0..1 + caller.random() % 4 {
@@ -82,6 +83,7 @@ pub(crate) fn tick(cpu: usize) {
         caller.range(pages, 40, || ());
         send_nmi(cpu, caller.random());
     }
+    set_timer(32_000 + caller.random() % 960_000 + (nanoseconds() - began) / 4);
 }
 
 /// Sends an NMI to another CPU, three times out of four.
@@ -108,7 +110,7 @@ pub(crate) fn nmi(cpu: usize) {
 ///
 /// Context: the first CPU's idle thread.
 pub(crate) fn run(seconds: u64) {
-    END.store(milliseconds() + 1000 * seconds, Ordering::Relaxed);
+    END.store(nanoseconds() + 1_000_000_000 * seconds, Ordering::Relaxed);
     let mixed = core::iter::repeat_n(mixed as extern "C" fn(usize) -> !, THREADS_PER_CPU * smp::count());
     let mut last = cpu::MAX_CPUS;
     // An idle thread that is preempted waits until nothing else is ready: this one first starts all.

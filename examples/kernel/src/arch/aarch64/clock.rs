@@ -5,7 +5,7 @@
 use core::arch::asm;
 
 /// Returns the count, which begins with the machine.
-pub(crate) fn time_stamp() -> u64 {
+fn count() -> u64 {
     let count;
     // SAFETY: reads a register.
     unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
@@ -20,14 +20,15 @@ fn frequency() -> u64 {
     frequency
 }
 
-/// Returns the milliseconds since the machine began.
-pub(crate) fn milliseconds() -> u64 {
-    time_stamp() / (frequency() / 1000).max(1)
+/// Returns the nanoseconds since the machine began.
+pub(crate) fn nanoseconds() -> u64 {
+    let (count, second) = (count(), frequency());
+    count / second * 1_000_000_000 + count % second * 1_000_000_000 / second
 }
 
 /// Sets this CPU's timer to one interrupt, after so much time.
-pub(crate) fn set_timer(nanoseconds: u32) {
-    let counts = u64::from(nanoseconds) * frequency() / 1_000_000_000;
+pub(crate) fn set_timer(nanoseconds: u64) {
+    let counts = nanoseconds * frequency() / 1_000_000_000;
     // SAFETY: the timer does no more than interrupt this CPU, which has vectors.
     unsafe {
         asm!("msr cntv_tval_el0, {}", "msr cntv_ctl_el0, {}", "isb", in(reg) counts, in(reg) 1u64,

@@ -14,7 +14,7 @@ mod gic; // interrupts of this CPU and to others
 mod interrupts; // the vectors, and where they lead
 mod wake; // the other CPUs
 
-pub(crate) use clock::{milliseconds, set_timer, time_stamp};
+pub(crate) use clock::{nanoseconds, set_timer};
 pub(crate) use console::{exit, put};
 pub(crate) use cpu::{end_pin, is_preemptible, number, own_name, pin, running, set_running};
 pub(crate) use device_tree::Loaded;

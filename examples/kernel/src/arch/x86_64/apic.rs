@@ -78,8 +78,8 @@ pub(crate) fn own_number() -> u8 {
 }
 
 /// Sets this CPU's timer to one interrupt, after about so much time: the bus of QEMU's machine has 1 GHz.
-pub(crate) fn set_timer(nanoseconds: u32) {
-    write(register::TIMER_COUNT, nanoseconds / 16);
+pub(crate) fn set_timer(nanoseconds: u64) {
+    write(register::TIMER_COUNT, (nanoseconds / 16).try_into().unwrap_or(u32::MAX));
 }
 
 /// Lets the APIC deliver further interrupts.
@@ -116,15 +116,16 @@ fn send_command(apic: u8, command: u32) {
     irq_restore(saved);
 }
 
-/// Returns the milliseconds since the machine began.
-pub(crate) fn milliseconds() -> u64 {
-    time_stamp() / TICKS_PER_MILLISECOND.load(Ordering::Relaxed).max(1)
+/// Returns the nanoseconds since the machine began.
+pub(crate) fn nanoseconds() -> u64 {
+    let (count, millisecond) = (time_stamp(), TICKS_PER_MILLISECOND.load(Ordering::Relaxed).max(1));
+    count / millisecond * 1_000_000 + count % millisecond * 1_000_000 / millisecond
 }
 
-/// Waits for some milliseconds without giving way.
-pub(super) fn wait(milliseconds_to_wait: u64) {
-    let end = milliseconds() + milliseconds_to_wait;
-    while milliseconds() < end {
+/// Waits for some nanoseconds without giving way.
+pub(super) fn wait(time: u64) {
+    let end = nanoseconds() + time;
+    while nanoseconds() < end {
         core::hint::spin_loop();
     }
 }

@@ -30,7 +30,7 @@ pub(super) unsafe fn write_msr(register: u32, value: u64) {
 }
 
 /// Returns the time-stamp counter.
-pub(crate) fn time_stamp() -> u64 {
+pub(super) fn time_stamp() -> u64 {
     // SAFETY: reads a register.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

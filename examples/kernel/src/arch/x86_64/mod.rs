@@ -14,12 +14,10 @@ mod wake; // the other CPUs
 #[cfg(not(target_os = "none"))]
 mod memory_functions; // memcpy and others, for the host's target
 
-pub(crate) use apic::{enable, milliseconds, own_number as own_name, send, set_timer};
+pub(crate) use apic::{enable, nanoseconds, own_number as own_name, send, set_timer};
 pub(crate) use console::{exit, put};
 pub(crate) use cpu::{end_pin, is_preemptible, number, pin, running, set_running};
-pub(crate) use instructions::{
-    enable_interrupts, irq_restore, irq_save, is_interruptible, time_stamp, wait_for_interrupt,
-};
+pub(crate) use instructions::{enable_interrupts, irq_restore, irq_save, is_interruptible, wait_for_interrupt};
 pub(crate) use interrupts::{Frame, give_way};
 pub(crate) use pvh::Loaded;
 pub(crate) use wake::wake;

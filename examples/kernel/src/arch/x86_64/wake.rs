@@ -27,11 +27,11 @@ pub(crate) fn wake(apic: u8, stack: u64, has_started: impl Fn() -> bool) {
         ptr::write_volatile(&raw mut boot_other_stack, stack);
     }
     apic::send_init(apic);
-    apic::wait(10);
+    apic::wait(10_000_000);
     for _ in 0..2 {
         apic::send_start(apic, TRAMPOLINE);
-        let end = apic::milliseconds() + 100;
-        while !has_started() && apic::milliseconds() < end {}
+        let end = apic::nanoseconds() + 100_000_000;
+        while !has_started() && apic::nanoseconds() < end {}
         if has_started() {
             break;
         }
