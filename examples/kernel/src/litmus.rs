@@ -1,17 +1,35 @@
-//! A litmus test: whether this machine, or its emulation, lets a load pass an earlier store.
+//! Litmus tests: how this machine, or its emulation, reorders accesses to memory.
 //!
-//! Two threads store to a word each and then load the other's. If both loads return the old value, each load passed the
-//! store before it. That is what the heavy fence of a drain rules out, so a kernel whose fence reaches nobody can be
-//! found only where this happens. Run with that plant alone (`plant.rs`).
+//! | test | thread 0 | thread 1 | counted |
+//! |---|---|---|---|
+//! | store buffering | stores x, loads y | stores y, loads x | both load the old value: each load passed a store |
+//! | message passing | stores x, then y | loads y, then x | the new y and the old x: stores or loads changed places |
+//!
+//! The heavy fence of a drain rules the first one out, so a kernel whose fence reaches nobody can be found only where
+//! it happens. It is tried without and with a full fence, and with the words of [`Ordering::SeqCst`] (on AArch64 `stlr`
+//! and `ldar`), which Framewright does not use. The second one is what its releases and acquires rule out.
+//! Run with that plant alone (`plant.rs`).
 
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence, fence};
 
 use crate::serial::println;
 use crate::threads::{self, MAX_THREADS};
 use crate::{cpu, pages};
 
 const ROUNDS: u64 = 20_000;
+/// Messages follow each other without a meeting, so there are more.
+const MESSAGES: u64 = 2_000_000;
+
+/// What two threads do.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Test {
+    Buffering,
+    BufferingSeqCst,
+    BufferingFenced,
+    Messages,
+}
 
 /// A word in a cache line of its own.
 #[repr(align(128))]
@@ -20,8 +38,8 @@ struct Line(AtomicU64);
 static STORED: [Line; 2] = [const { Line(AtomicU64::new(0)) }; 2];
 static LOADED: [Line; 2] = [const { Line(AtomicU64::new(0)) }; 2];
 static ARRIVED: Line = Line(AtomicU64::new(0));
-static PASSED: Line = Line(AtomicU64::new(0));
-static FENCED: AtomicBool = AtomicBool::new(false);
+static SEEN: Line = Line(AtomicU64::new(0));
+static TEST: AtomicU8 = AtomicU8::new(0);
 
 /// Waits until both threads have come here.
 fn meet(meetings: &mut u64) {
@@ -32,46 +50,84 @@ fn meet(meetings: &mut u64) {
     }
 }
 
-/// One of the two threads, by the lowest bit of its number.
-extern "C" fn side(number: usize) -> ! {
+/// One of the two threads of store buffering, by the lowest bit of its number.
+///
+/// `order` is that of the accesses, and `between` separates them.
+#[inline(always)]
+fn buffer(number: usize, order: [Ordering; 2], between: fn(Ordering)) {
     let (own, other) = (number & 1, 1 - (number & 1));
-    let is_fenced = FENCED.load(Ordering::SeqCst);
     let mut meetings = 0;
     for _ in 0..ROUNDS {
         STORED[own].0.store(0, Ordering::Relaxed);
         meet(&mut meetings);
-        STORED[own].0.store(1, Ordering::Relaxed);
-        if is_fenced {
-            fence(Ordering::SeqCst)
-        } else {
-            compiler_fence(Ordering::SeqCst)
-        }
-        LOADED[own].0.store(STORED[other].0.load(Ordering::Relaxed), Ordering::Relaxed);
+        STORED[own].0.store(1, order[0]);
+        between(Ordering::SeqCst);
+        LOADED[own].0.store(STORED[other].0.load(order[1]), Ordering::Relaxed);
         meet(&mut meetings);
         if own == 0 && LOADED.iter().all(|line| line.0.load(Ordering::Relaxed) == 0) {
-            PASSED.0.fetch_add(1, Ordering::Relaxed);
+            SEEN.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// One of the two threads of message passing: the first writes numbers, the other compares them until the last came.
+fn pass_messages(number: usize) {
+    let [x, y] = &STORED;
+    if number & 1 == 0 {
+        for message in 1..=MESSAGES {
+            x.0.store(message, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            y.0.store(message, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+        }
+        return;
+    }
+    let mut last = 0;
+    while last < MESSAGES {
+        last = y.0.load(Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if x.0.load(Ordering::Relaxed) < last {
+            SEEN.0.fetch_add(1, Ordering::Relaxed);
+        }
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+extern "C" fn side(number: usize) -> ! {
+    const RELAXED: [Ordering; 2] = [Ordering::Relaxed; 2];
+    match TEST.load(Ordering::SeqCst) {
+        test if test == Test::Buffering as u8 => buffer(number, RELAXED, compiler_fence),
+        test if test == Test::BufferingSeqCst as u8 => buffer(number, [Ordering::SeqCst; 2], compiler_fence),
+        test if test == Test::BufferingFenced as u8 => buffer(number, RELAXED, fence),
+        _ => pass_messages(number),
     }
     threads::end(number)
 }
 
-/// Runs the test without a fence between store and load, and with one, and prints what was seen.
+/// Runs a test in the threads `first` and the next one; returns how often the outcome was seen.
+fn count(first: usize, test: Test) -> u64 {
+    for line in [&STORED[0], &STORED[1], &ARRIVED, &SEEN] {
+        line.0.store(0, Ordering::SeqCst);
+    }
+    TEST.store(test as u8, Ordering::SeqCst);
+    let pair = first..first + 2;
+    // A thread that ran before the other is started would keep this one from starting it.
+    cpu::pin();
+    pair.clone().for_each(|number| threads::start(number, side, pages::stack()));
+    cpu::unpin();
+    while !pair.clone().all(threads::has_ended) {
+        spin_loop();
+    }
+    SEEN.0.load(Ordering::SeqCst)
+}
+
+/// Runs the tests and prints what was seen.
 ///
 /// Context: the first CPU's idle thread, at least two CPUs.
 pub(crate) fn run() {
-    let [without, with] = [(MAX_THREADS - 4, false), (MAX_THREADS - 2, true)].map(|(first, is_fenced)| {
-        ARRIVED.0.store(0, Ordering::SeqCst);
-        PASSED.0.store(0, Ordering::SeqCst);
-        FENCED.store(is_fenced, Ordering::SeqCst);
-        let pair = first..first + 2;
-        // A thread that ran before the other is started would keep this one from starting it.
-        cpu::pin();
-        pair.clone().for_each(|number| threads::start(number, side, pages::stack()));
-        cpu::unpin();
-        while !pair.clone().all(threads::has_ended) {
-            spin_loop();
-        }
-        PASSED.0.load(Ordering::SeqCst)
-    });
-    println!("litmus: both loads passed the stores in {without} of {ROUNDS} rounds, with a fence in {with}");
+    let plain = count(MAX_THREADS - 8, Test::Buffering);
+    let seq_cst = count(MAX_THREADS - 6, Test::BufferingSeqCst);
+    let fenced = count(MAX_THREADS - 4, Test::BufferingFenced);
+    println!("litmus: store buffering {plain} times in {ROUNDS}, {seq_cst} with SeqCst, {fenced} with a fence");
+    println!("litmus: message passing {} times in {MESSAGES}", count(MAX_THREADS - 2, Test::Messages));
 }
