@@ -3,13 +3,13 @@
 # kit for kernels needs no standard library and nothing but the core.
 #
 # Why: it is to be embedded in kernels. Fails if the core's lib.rs lacks `no_std` or `forbid(unsafe_code)`; if code outside
-# test modules names std, alloc or core::sync; if the core has a dependency; or if it does not build for x86_64-unknown-none. Where that
-# target is not installed the last part is skipped, loudly, and the host's build takes its place; that nothing
-# brings std along is then shown by ci/no_panic.sh, whose panic handler would clash with the one of std.
+# test modules names std, alloc or core::sync; if the core has a dependency; or if it does not build for x86_64-unknown-none and
+# aarch64-unknown-none-softfloat. A target that is not installed is skipped, loudly. Without any, the host's build takes their
+# place; that nothing brings std along is then shown by ci/no_panic.sh, whose panic handler would clash with the one of std.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bare=x86_64-unknown-none
+bare=(x86_64-unknown-none aarch64-unknown-none-softfloat)
 core=crates/framewright
 kit=crates/framewright-kernel
 
@@ -57,11 +57,17 @@ tree=$(cargo tree --locked --package framewright-kernel --edges normal,build --a
 [ "$(wc -l <<<"$tree")" -eq 2 ] || fail "the kit has other dependencies than the core:
 $tree"
 
-if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
-    cargo build --locked --package framewright --package framewright-kernel --target "$bare"
-    echo "no_std: the core and the kit build for $bare"
-else
-    echo "SKIPPED: no_std build for $bare, whose standard core is not installed (rustup target add $bare)"
+built=0
+for target in "${bare[@]}"; do
+    if [ -d "$(rustc --print target-libdir --target "$target")" ]; then
+        cargo build --locked --package framewright --package framewright-kernel --target "$target"
+        echo "no_std: the core and the kit build for $target"
+        built=$((built + 1))
+    else
+        echo "SKIPPED: no_std build for $target, whose standard core is not installed (rustup target add $target)"
+    fi
+done
+if [ "$built" -eq 0 ]; then
     cargo build --locked --package framewright --package framewright-kernel
     echo "no_std: the core and the kit build for the host, with no dependency and no mention of std or alloc"
 fi
