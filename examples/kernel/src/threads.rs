@@ -76,7 +76,8 @@ pub(crate) fn start(number: usize, entry: extern "C" fn(usize) -> !, stack: u64)
 
 /// Ends the thread `number`, which is the caller.
 pub(crate) fn end(number: usize) -> ! {
-    HAS_ENDED[number].store(true, Ordering::Relaxed);
+    // A thread that finds this one ended also finds what it did.
+    HAS_ENDED[number].store(true, Ordering::Release);
     loop {
         give_way();
     }
