@@ -10,16 +10,15 @@
 # heavy fence that reaches nobody is reported and not judged: emulation finds it now and then. What finds it for certain
 # are the models and `framewright stress --plant no-heavy-fence`. No run is judged by its time.
 #
-# Needs QEMU, and takes about a minute with it. Where it is missing the kernel is built and the runs are skipped, loudly. Where CI is
-# set, the user is root and there is apt-get, the package is installed first. Runs on the bare target and on the host's;
-# without the bare target's core library, on the host's alone.
+# Architectures: x86-64 on the bare target and on the host's, and AArch64 on both bare targets. Targets whose core library is not
+# installed are skipped, loudly.
+#
+# Needs QEMU for each architecture, and takes less than two minutes with it. Where it is missing the kernel is built and the runs
+# are skipped, loudly. Where CI is set, the user is root and there is apt-get, the package is installed first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 manifest=examples/kernel/Cargo.toml
-bare=x86_64-unknown-none
-hosted=x86_64-unknown-linux-gnu
-package=qemu-system-x86
 # A plant may need luck: the number of short runs it gets.
 tries=8
 
@@ -67,33 +66,46 @@ planted 0 nothing "$counts wrong-pages=0"
 planted 0 nothing "$holds" "${counts/nmis=2/nmis=0} wrong-pages=0"
 planted 2 nothing "$holds" "$counts wrong-pages=0"
 
-targets=() host=$(rustc -vV | sed -n 's/^host: //p')
-if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
-    targets+=("$bare")
-else
-    echo "SKIPPED: kernel on $bare, whose standard core is not installed (rustup target add $bare)"
-fi
-[ "$host" != "$hosted" ] || targets+=("$hosted")
-if [ "${#targets[@]}" -eq 0 ]; then
-    echo "SKIPPED: kernel, which this machine has no core library for"
-    exit
-fi
-for target in "${targets[@]}"; do
-    cargo clippy --quiet --locked --release --manifest-path "$manifest" --target "$target" -- -D warnings
-done
+host=$(rustc -vV | sed -n 's/^host: //p')
 
-if ! command -v qemu-system-x86_64 >/dev/null && [ -n "${CI:-}" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$package"; } \
-        >"$work/apt" 2>&1 || echo "kernel: the package $package cannot be installed: $(tail -n 1 "$work/apt")"
-fi
-if ! command -v qemu-system-x86_64 >/dev/null; then
-    for target in "${targets[@]}"; do
-        cargo build --quiet --locked --release --manifest-path "$manifest" --target "$target"
-        echo "kernel: builds for $target"
+# find_targets TARGET...: sets `targets` to those that can be built: bare ones with a core library, and the host's.
+find_targets() {
+    local target
+    targets=()
+    for target in "$@"; do
+        if [ "$target" = "$host" ]; then
+            targets+=("$target")
+        elif [[ $target == *-none* ]] && [ -d "$(rustc --print target-libdir --target "$target")" ]; then
+            targets+=("$target")
+        elif [[ $target == *-none* ]]; then
+            echo "SKIPPED: kernel on $target, whose standard core is not installed (rustup target add $target)"
+        fi
     done
-    echo "SKIPPED: kernel runs, without qemu-system-x86_64 (Debian: package $package)"
-    exit
-fi
+}
+
+# prepare ARCH PACKAGE: lints the kernel for `targets`; fails if it cannot run there, after it was built.
+prepare() {
+    local qemu=qemu-system-$1 package=$2 target
+    if [ "${#targets[@]}" -eq 0 ]; then
+        echo "SKIPPED: kernel on $1, which this machine has no core library for"
+        return 1
+    fi
+    for target in "${targets[@]}"; do
+        cargo clippy --quiet --locked --release --manifest-path "$manifest" --target "$target" -- -D warnings || exit 1
+    done
+    if ! command -v "$qemu" >/dev/null && [ -n "${CI:-}" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+        { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$package"; } \
+            >"$work/apt" 2>&1 || echo "kernel: the package $package cannot be installed: $(tail -n 1 "$work/apt")"
+    fi
+    if ! command -v "$qemu" >/dev/null; then
+        for target in "${targets[@]}"; do
+            cargo build --quiet --locked --release --manifest-path "$manifest" --target "$target" || exit 1
+            echo "kernel: builds for $target"
+        done
+        echo "SKIPPED: kernel runs on $1, without $qemu (Debian: package $package)"
+        return 1
+    fi
+}
 
 # run OPTION...: runs the kernel, prints its counts, and sets `found` to the verdict.
 run() {
@@ -111,22 +123,37 @@ sound() {
 $(cat "$work/log")"
 }
 
-first=${targets[0]} last=${targets[-1]}
-sound --target "$first" --cpus 2 --memory 1G --seconds 10
-sound --target "$last" --cpus 4 --memory 1G --seconds 8
-sound --target "$last" --cpus 2 --memory 6G --seconds 8
-sound --target "$first" --cpus 4 --memory 6G --seconds 8
-
-for plant in shared-interrupt-cpu pin-keeps-preemption; do
-    for ((try = 1; try <= tries; try++)); do
-        run --target "$first" --plant "$plant" --seconds 4
-        case $found in
-        wrong) break ;;
-        # Two owners of one list may also leave it without an end.
-        nothing*) grep -q 'the machine hung' "$work/log" || fail "$(cat "$work/log")" ;;
-        esac
+# plants: fails unless the planted mistakes are found on the first of `targets`.
+plants() {
+    local plant try
+    for plant in shared-interrupt-cpu pin-keeps-preemption; do
+        for ((try = 1; try <= tries; try++)); do
+            run --target "${targets[0]}" --plant "$plant" --seconds 3
+            case $found in
+            wrong) break ;;
+            # Two owners of one list may also leave it without an end.
+            nothing*) grep -q 'the machine hung' "$work/log" || fail "$(cat "$work/log")" ;;
+            esac
+        done
+        [ "$found" = wrong ] || fail "the planted mistake $plant was not found in $tries runs"
     done
-    [ "$found" = wrong ] || fail "the planted mistake $plant was not found in $tries runs"
-done
-run --target "$first" --plant fence-reaches-nobody --seconds 5
-echo "kernel: the planted mistakes were found; that of the fence is for the models and the simulator"
+    run --target "${targets[0]}" --plant fence-reaches-nobody --seconds 3
+    echo "kernel: the planted mistakes were found; that of the fence is for the models and the simulator"
+}
+
+find_targets x86_64-unknown-none x86_64-unknown-linux-gnu
+if prepare x86_64 qemu-system-x86; then
+    first=${targets[0]} last=${targets[-1]}
+    sound --target "$first" --cpus 2 --memory 1G --seconds 8
+    sound --target "$last" --cpus 4 --memory 1G --seconds 6
+    sound --target "$last" --cpus 2 --memory 6G --seconds 6
+    sound --target "$first" --cpus 4 --memory 6G --seconds 6
+    plants
+fi
+
+find_targets aarch64-unknown-none-softfloat aarch64-unknown-none
+if prepare aarch64 qemu-system-arm; then
+    sound --target "${targets[0]}" --cpus 2 --memory 1G --seconds 8
+    sound --target "${targets[-1]}" --cpus 4 --memory 6G --seconds 8
+    plants
+fi
