@@ -13,11 +13,15 @@
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence, fence};
 
+use crate::arch::nanoseconds;
 use crate::serial::println;
 use crate::threads::{self, MAX_THREADS};
 use crate::{cpu, pages};
 
+/// Most rounds of store buffering.
 const ROUNDS: u64 = 20_000;
+/// Nanoseconds after which no further round begins: where the host is busy, two CPUs seldom meet.
+const MOST_TIME: u64 = 1_000_000_000;
 /// Messages follow each other without a meeting, so there are more.
 const MESSAGES: u64 = 2_000_000;
 
@@ -39,6 +43,8 @@ static STORED: [Line; 2] = [const { Line(AtomicU64::new(0)) }; 2];
 static LOADED: [Line; 2] = [const { Line(AtomicU64::new(0)) }; 2];
 static ARRIVED: Line = Line(AtomicU64::new(0));
 static SEEN: Line = Line(AtomicU64::new(0));
+/// Number of the last round, which is lowered when the time is over.
+static LAST: Line = Line(AtomicU64::new(0));
 static TEST: AtomicU8 = AtomicU8::new(0);
 
 /// Waits until both threads have come here.
@@ -56,13 +62,18 @@ fn meet(meetings: &mut u64) {
 #[inline(always)]
 fn buffer(number: usize, order: [Ordering; 2], between: fn(Ordering)) {
     let (own, other) = (number & 1, 1 - (number & 1));
-    let mut meetings = 0;
-    for _ in 0..ROUNDS {
+    let end = nanoseconds() + MOST_TIME;
+    let (mut meetings, mut round) = (0, 0);
+    while round < LAST.0.load(Ordering::Relaxed) {
+        round += 1;
         STORED[own].0.store(0, Ordering::Relaxed);
         meet(&mut meetings);
         STORED[own].0.store(1, order[0]);
         between(Ordering::SeqCst);
         LOADED[own].0.store(STORED[other].0.load(order[1]), Ordering::Relaxed);
+        if own == 0 && nanoseconds() > end {
+            LAST.0.store(round, Ordering::Relaxed);
+        }
         meet(&mut meetings);
         if own == 0 && LOADED.iter().all(|line| line.0.load(Ordering::Relaxed) == 0) {
             SEEN.0.fetch_add(1, Ordering::Relaxed);
@@ -104,11 +115,12 @@ extern "C" fn side(number: usize) -> ! {
     threads::end(number)
 }
 
-/// Runs a test in the threads `first` and the next one; returns how often the outcome was seen.
-fn count(first: usize, test: Test) -> u64 {
+/// Runs a test in the threads `first` and the next one; prints how often the outcome was seen.
+fn count(name: &str, test: Test, first: usize, most: u64) {
     for line in [&STORED[0], &STORED[1], &ARRIVED, &SEEN] {
         line.0.store(0, Ordering::SeqCst);
     }
+    LAST.0.store(most, Ordering::SeqCst);
     TEST.store(test as u8, Ordering::SeqCst);
     let pair = first..first + 2;
     // A thread that ran before the other is started would keep this one from starting it.
@@ -118,16 +130,15 @@ fn count(first: usize, test: Test) -> u64 {
     while !pair.clone().all(threads::has_ended) {
         spin_loop();
     }
-    SEEN.0.load(Ordering::SeqCst)
+    println!("litmus: {name}: {} of {}", SEEN.0.load(Ordering::SeqCst), LAST.0.load(Ordering::SeqCst));
 }
 
 /// Runs the tests and prints what was seen.
 ///
 /// Context: the first CPU's idle thread, at least two CPUs.
 pub(crate) fn run() {
-    let plain = count(MAX_THREADS - 8, Test::Buffering);
-    let seq_cst = count(MAX_THREADS - 6, Test::BufferingSeqCst);
-    let fenced = count(MAX_THREADS - 4, Test::BufferingFenced);
-    println!("litmus: store buffering {plain} times in {ROUNDS}, {seq_cst} with SeqCst, {fenced} with a fence");
-    println!("litmus: message passing {} times in {MESSAGES}", count(MAX_THREADS - 2, Test::Messages));
+    count("store buffering", Test::Buffering, MAX_THREADS - 8, ROUNDS);
+    count("store buffering, words of SeqCst", Test::BufferingSeqCst, MAX_THREADS - 6, ROUNDS);
+    count("store buffering, a full fence", Test::BufferingFenced, MAX_THREADS - 4, ROUNDS);
+    count("message passing", Test::Messages, MAX_THREADS - 2, MESSAGES);
 }
