@@ -75,37 +75,42 @@ find_targets() {
     for target in "$@"; do
         if [ "$target" = "$host" ]; then
             targets+=("$target")
-        elif [[ $target == *-none* ]] && [ -d "$(rustc --print target-libdir --target "$target")" ]; then
+        elif [[ $target != *-none* ]]; then
+            continue
+        elif [ -d "$(rustc --print target-libdir --target "$target")" ]; then
             targets+=("$target")
-        elif [[ $target == *-none* ]]; then
+        else
             echo "SKIPPED: kernel on $target, whose standard core is not installed (rustup target add $target)"
         fi
     done
 }
 
-# prepare ARCH PACKAGE: lints the kernel for `targets`; fails if it cannot run there, after it was built.
-prepare() {
-    local qemu=qemu-system-$1 package=$2 target
-    if [ "${#targets[@]}" -eq 0 ]; then
-        echo "SKIPPED: kernel on $1, which this machine has no core library for"
-        return 1
-    fi
-    for target in "${targets[@]}"; do
-        cargo clippy --quiet --locked --release --manifest-path "$manifest" --target "$target" -- -D warnings || exit 1
-    done
+# has_qemu ARCH PACKAGE: whether the machine can be emulated; in CI the package is installed first.
+has_qemu() {
+    local qemu=qemu-system-$1 package=$2
     if ! command -v "$qemu" >/dev/null && [ -n "${CI:-}" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
         { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$package"; } \
             >"$work/apt" 2>&1 || echo "kernel: the package $package cannot be installed: $(tail -n 1 "$work/apt")"
     fi
     if ! command -v "$qemu" >/dev/null; then
-        for target in "${targets[@]}"; do
-            cargo build --quiet --locked --release --manifest-path "$manifest" --target "$target" || exit 1
-            echo "kernel: builds for $target"
-        done
         echo "SKIPPED: kernel runs on $1, without $qemu (Debian: package $package)"
         return 1
     fi
 }
+
+find_targets x86_64-unknown-none x86_64-unknown-linux-gnu
+x86=("${targets[@]}")
+find_targets aarch64-unknown-none-softfloat aarch64-unknown-none
+arm=("${targets[@]}")
+all=("${x86[@]}" "${arm[@]}")
+if [ "${#all[@]}" -eq 0 ]; then
+    echo "SKIPPED: kernel, which this machine has no core library for"
+    exit
+fi
+# One command for all targets: their crates are built side by side.
+cargo clippy --quiet --locked --release --manifest-path "$manifest" "${all[@]/#/--target=}" -- -D warnings
+cargo build --quiet --locked --release --manifest-path "$manifest" "${all[@]/#/--target=}"
+echo "kernel: builds for ${all[*]}"
 
 # run OPTION...: runs the kernel, prints its counts, and sets `found` to the verdict.
 run() {
@@ -123,12 +128,12 @@ sound() {
 $(cat "$work/log")"
 }
 
-# plants: fails unless the planted mistakes are found on the first of `targets`.
+# plants TARGET: fails unless the planted mistakes are found.
 plants() {
     local plant try
     for plant in shared-interrupt-cpu pin-keeps-preemption; do
         for ((try = 1; try <= tries; try++)); do
-            run --target "${targets[0]}" --plant "$plant" --seconds 3
+            run --target "$1" --plant "$plant" --seconds 3
             case $found in
             wrong) break ;;
             # Two owners of one list may also leave it without an end.
@@ -137,23 +142,20 @@ plants() {
         done
         [ "$found" = wrong ] || fail "the planted mistake $plant was not found in $tries runs"
     done
-    run --target "${targets[0]}" --plant fence-reaches-nobody --seconds 3
+    run --target "$1" --plant fence-reaches-nobody --seconds 2
     echo "kernel: the planted mistakes were found; that of the fence is for the models and the simulator"
 }
 
-find_targets x86_64-unknown-none x86_64-unknown-linux-gnu
-if prepare x86_64 qemu-system-x86; then
-    first=${targets[0]} last=${targets[-1]}
-    sound --target "$first" --cpus 2 --memory 1G --seconds 8
-    sound --target "$last" --cpus 4 --memory 1G --seconds 6
-    sound --target "$last" --cpus 2 --memory 6G --seconds 6
-    sound --target "$first" --cpus 4 --memory 6G --seconds 6
-    plants
+if [ "${#x86[@]}" -gt 0 ] && has_qemu x86_64 qemu-system-x86; then
+    first=${x86[0]} last=${x86[-1]}
+    sound --target "$first" --cpus 2 --memory 1G --seconds 6
+    sound --target "$last" --cpus 4 --memory 1G --seconds 5
+    sound --target "$last" --cpus 2 --memory 6G --seconds 5
+    sound --target "$first" --cpus 4 --memory 6G --seconds 5
+    plants "$first"
 fi
-
-find_targets aarch64-unknown-none-softfloat aarch64-unknown-none
-if prepare aarch64 qemu-system-arm; then
-    sound --target "${targets[0]}" --cpus 2 --memory 1G --seconds 8
-    sound --target "${targets[-1]}" --cpus 4 --memory 6G --seconds 8
-    plants
+if [ "${#arm[@]}" -gt 0 ] && has_qemu aarch64 qemu-system-arm; then
+    sound --target "${arm[0]}" --cpus 2 --memory 1G --seconds 8
+    sound --target "${arm[-1]}" --cpus 4 --memory 6G --seconds 8
+    plants "${arm[0]}"
 fi
