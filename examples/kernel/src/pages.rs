@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use framewright::request::GFP_KERNEL;
 use framewright::units::{NodeId, Order, Pfn, PfnRange};
 use framewright::{Config, Region, Request};
-use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel, bytes, place};
+use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel};
 
 use crate::arch::{self, Loaded};
 use crate::cpu::{self, MAX_CPUS, Running};
@@ -115,16 +115,13 @@ pub(crate) fn boot(loaded: Loaded, cpus: usize) {
     let firmware = PfnRange::around_bytes(start, end, PAGE_SHIFT);
     let nodes = [NodeId(0); MAX_CPUS];
     let config = Config { reserved: &[firmware, image], ..Config::new(regions, &nodes[..cpus]) };
-    let result = bytes::<Machine>(&config).and_then(|bytes| {
-        let room = place(&config, bytes, MAPPED);
-        let Some(room) = room else { serial::refuse(format_args!("no memory for {bytes} bytes of descriptors")) };
-        let config = Config { reserved: &[firmware, image, room], ..config };
-        // SAFETY: the room is usable memory that is not reserved, so nothing else is there, and all memory is mapped.
-        let block = unsafe { core::slice::from_raw_parts_mut((room.start.0 << PAGE_SHIFT) as *mut u8, bytes) };
-        println!("descriptors: {bytes} bytes from frame {:#x} on", room.start.0);
-        PAGES.boot(&Machine, &config, block)
-    });
-    if let Err(error) = result {
+    let map = |own: PfnRange| {
+        println!("descriptors: frames {:#x} to {:#x}", own.start.0, own.end.0);
+        let (start, bytes) = ((own.start.0 << PAGE_SHIFT) as *mut u8, (own.frames() << PAGE_SHIFT) as usize);
+        // SAFETY: these frames are usable and not reserved, so nothing else is there, and all memory is mapped.
+        unsafe { core::slice::from_raw_parts_mut(start, bytes) }
+    };
+    if let Err(error) = PAGES.boot_within(&Machine, &config, MAPPED, map) {
         serial::refuse(format_args!("the allocator does not boot: {error}"));
     }
 }
