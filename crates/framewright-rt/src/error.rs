@@ -1,13 +1,13 @@
-//! Errors of building an arena, as values that name the remedy.
+//! Errors of arenas as a whole, as values that name the remedy.
 
-use framewright::{BootError, NodeId};
+use framewright::{AllocError, BootError, NodeId};
 use thiserror::Error;
 
 use crate::bytes::Bytes;
 use crate::cpus::RseqUnavailable;
 use crate::os::{HugePage, OsError};
 
-/// An arena could not be built or trimmed. A failed build leaves nothing mapped.
+/// An arena could not be built, trimmed, grown or shrunk. A failed build leaves nothing mapped.
 ///
 /// Sizes are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -73,6 +73,31 @@ pub enum ArenaError {
     /// Memory of this kind does not support the call.
     #[error("{what} does not work with {memory} memory")]
     Unsupported { what: &'static str, memory: &'static str },
+    /// The arena was built without [`crate::ArenaBuilder::limit`].
+    #[error("the arena was built without a limit, so its size is fixed")]
+    FixedSize,
+    /// A node is larger at first than the limit.
+    #[error("a node of {} is larger than the limit, {}", Bytes(*.bytes), Bytes(*.limit))]
+    AboveLimit { bytes: u64, limit: u64 },
+    /// All memory up to the limit is present.
+    #[error("the arena is as large as its limit, {}", Bytes(*.limit))]
+    AtLimit { limit: u64 },
+    /// The program's `on_grow` or `on_shrink` refused.
+    #[error("the program's hook vetoed {what} by {}", Bytes(*.bytes))]
+    Vetoed { what: &'static str, bytes: u64 },
+    /// The program's [`crate::Commit`] refused a range, with an error number or without.
+    #[error(
+        "the program's hook refused to {what} {}{}",
+        Bytes(*.bytes),
+        .errno.map_or(String::new(), |errno| format!(": {}", std::io::Error::from_raw_os_error(errno)))
+    )]
+    Hook { what: &'static str, bytes: u64, errno: Option<i32> },
+    /// A hook that is asked about a change asks for another one.
+    #[error("a hook cannot grow or shrink its arena")]
+    InHook,
+    /// The allocator refused the range, or the caller.
+    #[error("{0}")]
+    Refused(#[source] AllocError),
     /// The allocator refused the configuration.
     #[error("{0}")]
     Boot(#[from] BootError),

@@ -37,8 +37,9 @@ mod words;
 
 pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Contents, ContentsMut, HugePage,
-    LocalArena, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal, Owners, Placement, Transparent, Trimmed,
+    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Cause, Change, Commit, Contents,
+    ContentsMut, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal, Owners,
+    Placement, Transparent, Trimmed,
     pages,
 };
 pub use background::{Background, DrainIdle};

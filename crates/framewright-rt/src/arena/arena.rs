@@ -15,11 +15,13 @@ use framewright::{Allocator, Compacted, FrameCounts, FrameState, FreeError, Node
 
 use super::at_rest;
 use super::backing::{ArenaReport, Backing};
+use super::hooks::OnLowMemory;
 use super::inner::Inner;
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::{LeakReport, OwnerTable, Owners};
 use super::reclaim::{BackgroundReclaim, Job};
+use super::room::Room;
 use super::state::ArenaState;
 use crate::background::{Background, DrainIdle};
 use crate::contents::Memory;
@@ -61,18 +63,21 @@ impl Arena {
         metadata: Metadata,
         (memory, contents): (ArenaMemory, Memory),
         pool: Arc<Pool>,
-        first: Pfn,
+        (room, on_low_memory): (Option<Room>, Option<OnLowMemory>),
         (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
         let state = ArenaState::new(allocator);
-        let inner = Arc::new(Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work });
+        let inner =
+            Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work, room, on_low_memory };
+        let inner = Arc::new(inner);
         let owner: Weak<dyn FreesBlocks> = Arc::<Inner>::downgrade(&inner);
         inner.pool.settle_in(owner, contents, report.nodes.iter().map(|node| node.range));
         if inner.memory.backing() == Some(Backing::Private) {
             at_rest::follow(&inner);
         }
+        let first = report.nodes.first().map_or(Pfn(0), |node| node.range.start);
         Arena { background: None, reclaim: None, inner, first, page_shift, report, leaks }
     }
 
@@ -165,9 +170,9 @@ impl Arena {
         &self.report
     }
 
-    /// Its frames.
+    /// Its frames, with those that may come ([`crate::ArenaBuilder::limit`]).
     pub fn frames(&self) -> PfnRange {
-        PfnRange { start: self.first, end: self.first.add(self.report.bytes >> self.page_shift) }
+        PfnRange { start: self.first, end: self.first.add(self.report.limit >> self.page_shift) }
     }
 
     /// Size of a page in bytes.
@@ -188,7 +193,7 @@ impl Arena {
     /// The frame that an address lies in; none if it is not the arena's.
     pub fn pfn_of<T: ?Sized>(&self, pointer: *const T) -> Option<Pfn> {
         let offset = pointer.cast::<u8>().addr().checked_sub(self.inner.memory.start().as_ptr().addr())?;
-        ((offset as u64) < self.report.bytes).then(|| self.first.add((offset >> self.page_shift) as u64))
+        ((offset as u64) < self.report.limit).then(|| self.first.add((offset >> self.page_shift) as u64))
     }
 
     /// Finds the machine's node that a frame's memory lies on; none before its first touch.

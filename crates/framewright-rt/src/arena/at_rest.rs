@@ -2,8 +2,9 @@
 //!
 //! A fork copies private memory, descriptors included, so parent and child each have an arena of their own afterwards.
 //! For that the allocator must be copied while no operation is under way. It is frozen from before the fork until after
-//! it, in both processes. The child, which has none of the other threads, first finishes their operations. Shared and
-//! huge memory is not copied, and has no hook here: the child refuses.
+//! it, in both processes. No change of the arena's size is under way either. The child, which has none of the other
+//! threads, first finishes their operations. Shared and huge memory is not copied, and has no hook here: the child
+//! refuses.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use framewright::Frozen;
 
 use super::inner::Inner;
+use super::room::HeldRoom;
 use crate::cpus::registry::Rest;
 use crate::fork;
 use crate::native::Native;
@@ -26,6 +28,7 @@ const NAP: Duration = Duration::from_millis(20);
 struct AtRest {
     // In this order: thawed before the arena may go.
     frozen: Frozen<'static, 'static, Native>,
+    _room: Option<HeldRoom<'static>>,
     _quiet: MutexGuard<'static, ()>,
     inner: Arc<Inner>,
     /// In which process it was frozen.
@@ -50,12 +53,18 @@ pub(super) fn follow(inner: &Arc<Inner>) {
         // SAFETY: the value stays in place while `AtRest` has its share, and that is dropped after the borrower.
         let lasting: &'static Inner = unsafe { &*Arc::as_ptr(&inner) };
         let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        // After `quiet`: background work that changes the arena holds the room, and never waits for `quiet` meanwhile.
+        let room = match &lasting.room {
+            Some(room) => Some(room.hold_for_fork()?),
+            None => None,
+        };
         let again = || {
             std::thread::sleep(NAP);
             lasting.allocator().freeze()
         };
         let frozen = lasting.allocator().freeze().or_else(|| (1..TRIES).find_map(|_| again()))?;
-        Some(Box::new(AtRest { frozen, _quiet: quiet, inner, generation: fork::generation() }) as Rest)
+        let generation = fork::generation();
+        Some(Box::new(AtRest { frozen, _room: room, _quiet: quiet, inner, generation }) as Rest)
     };
     inner.allocator().machine().set_fork_hook(Some(Box::new(freeze)));
 }

@@ -81,7 +81,7 @@ impl fmt::Display for Outcome {
 pub struct NodeReport {
     /// The allocator's node.
     pub node: NodeId,
-    /// Its frames.
+    /// Its frames, with those that may come.
     pub range: PfnRange,
     /// Where its memory was to lie.
     pub placement: Placement,
@@ -94,8 +94,10 @@ pub struct NodeReport {
 pub struct ArenaReport {
     /// Kind of memory; none if it was handed in.
     pub backing: Option<Backing>,
-    /// Managed memory in bytes.
+    /// Managed memory in bytes, as it was at first.
     pub bytes: u64,
+    /// Managed memory in bytes that the arena may grow to; `bytes` if its size is fixed.
+    pub limit: u64,
     /// Address space of the frame descriptors in bytes; only touched parts take memory.
     pub descriptors: u64,
     /// Size of a page in bytes.
@@ -124,7 +126,11 @@ impl fmt::Display for ArenaReport {
         }
         let ArenaReport { max_order, cpus, .. } = self;
         let [bytes, page, descriptors] = [self.bytes, self.page, self.descriptors].map(Bytes);
-        writeln!(f, ": {bytes}, pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
+        write!(f, ": {bytes}")?;
+        if self.limit != self.bytes {
+            write!(f, " of at most {}", Bytes(self.limit))?;
+        }
+        writeln!(f, ", pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
         if let Some(why) = self.per_cpu_refused {
             writeln!(f, "CPUs are leased: {why}")?;
         }

@@ -4,10 +4,11 @@
 //! Transparent huge pages are switched on or off, and pages are made if asked for. Then the descriptors' memory is
 //! mapped, and the allocator is booted over both. If any step fails, the owners of all earlier parts give them back.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use framewright::{Allocator, Layout, Pfn, Region};
+use framewright::{Allocator, Layout, NodeId, Pfn, PfnRange};
 
 use super::arena::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Transparent};
@@ -15,6 +16,8 @@ use super::builder::{ArenaBuilder, Part};
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::OwnerTable;
+use super::room::Room;
+use super::sections::Sections;
 use super::shape::{Runner, Shape, too_large};
 use crate::contents::Memory;
 use crate::error::ArenaError;
@@ -38,7 +41,7 @@ impl ArenaBuilder {
         let layout = Layout::of(&self.config(&shape))?;
         let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
         let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
-        let memory = ArenaMemory::map(self.backing, len, block)?;
+        let memory = ArenaMemory::map(self.backing, len, block, self.limit.is_some())?;
         self.boot(&shape, runner, &layout, memory)
     }
 
@@ -48,7 +51,8 @@ impl ArenaBuilder {
     ///
     /// # Safety
     /// The memory is initialized, and is readable and writable from any thread while the arena lives. No other code
-    /// reads or writes it.
+    /// reads or writes it. With a hook for [`ArenaBuilder::commit`], this is so of each range from its commit to its
+    /// decommit.
     ///
     /// # Errors
     /// A fault of the description or the memory, or the system call that failed.
@@ -85,11 +89,12 @@ impl ArenaBuilder {
         if let (Outcome::Refused(error), true) = (transparent, self.strict) {
             return Err(ArenaError::Os(error));
         }
-        let populated = self.make_pages(&memory)?;
+        let populated = self.make_pages(shape, &memory)?;
         let mut metadata = Metadata::new(layout)?;
         let report = ArenaReport {
             backing: memory.backing(),
-            bytes: shape.bytes,
+            bytes: self.parts.iter().map(|part| part.bytes).sum(),
+            limit: shape.bytes,
             descriptors: metadata.len() as u64,
             page: self.page,
             max_order: shape.geometry.max_order,
@@ -109,42 +114,81 @@ impl ArenaBuilder {
         // Memory that the kernel maps is zero. Memory that was handed in may have been written to.
         let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
         let pool = Arc::new(Pool::new(self.asked.owner.clone()));
-        let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
+        let (callbacks, grower) = self.asked.callbacks(&pool);
+        let machine = runner.machine.with_memory(contents).with_callbacks(callbacks);
+        self.tell_commit(shape, &memory, &pool)?;
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
         let owners = OwnerTable::new(&allocator, self.owners)?;
         let memory = (memory, contents);
-        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), (report, owners, self.leaks))
-            .with_background(self.background)?
-            .with_reclaim(self.background_reclaim)
+        let (room, on_low_memory) = (self.room(shape), self.hooks.on_low_memory.clone());
+        let arena = Arena::new(allocator, metadata, memory, pool, (room, on_low_memory), (report, owners, self.leaks));
+        let _ = grower.set(Arc::downgrade(&arena.inner));
+        arena.with_background(self.background)?.with_reclaim(self.background_reclaim)
+    }
+
+    /// The room of an arena that may grow.
+    fn room(&self, shape: &Shape) -> Option<Room> {
+        self.limit?;
+        let order = shape.geometry.max_order;
+        let nodes = self.present(shape).map(|(range, _)| range).zip(&shape.nodes);
+        let sections = Sections::new(order, nodes.map(|(present, &range)| (range, present.frames())));
+        let bytes = self.parts.iter().map(|part| part.bytes).sum();
+        let mut room = Room::new(sections, self.page << order.0, (bytes, shape.bytes), self.hooks.clone());
+        room.populates = self.populate;
+        Some(room)
+    }
+
+    /// The memory of each node that is present at first: its frames, and where it is in the memory.
+    fn present(&self, shape: &Shape) -> impl Iterator<Item = (PfnRange, Range<usize>)> {
+        let (first, shift) = (self.first_pfn, shape.geometry.page_shift);
+        let offset = move |pfn: Pfn| ((pfn.0 - first) << shift) as usize;
+        let regions = shape.regions.iter().filter(|region| region.present);
+        regions.map(move |region| (region.range, offset(region.range.start)..offset(region.range.end)))
+    }
+
+    /// Tells the program's hook of the memory that is present at first.
+    fn tell_commit(&self, shape: &Shape, memory: &ArenaMemory, pool: &Pool) -> Result<(), ArenaError> {
+        for (_, part) in self.present(shape) {
+            // SAFETY: within the memory.
+            let start = unsafe { memory.start().add(part.start) };
+            self.hooks.commit(NonNull::slice_from_raw_parts(start, part.len()), pool.panics())?;
+        }
+        Ok(())
     }
 
     /// Places each node's memory, before anything touches it.
     fn place(&self, shape: &Shape, memory: &ArenaMemory) -> Result<Vec<NodeReport>, ArenaError> {
-        let mut at = 0_usize;
-        let place = |(part, region): (&Part, &Region)| {
-            let (node, placement, len) = (region.node, part.placement, part.bytes as usize);
+        let (mut at, mut node) = (0_usize, NodeId(0));
+        let place = |(part, range): (&Part, &PfnRange)| {
+            let (this, placement) = (node, part.placement);
+            let len = (range.frames() << shape.geometry.page_shift) as usize;
             let placed = match memory.place(at, len, placement) {
                 Ok(()) if placement == Placement::Anywhere => Outcome::NotAsked,
                 Ok(()) => Outcome::Done,
-                Err(error) if self.strict => return Err(ArenaError::Placement { node, error }),
+                Err(error) if self.strict => return Err(ArenaError::Placement { node: this, error }),
                 Err(error) => Outcome::Refused(error),
             };
             at += len;
-            Ok(NodeReport { node, range: region.range, placement, placed })
+            node = NodeId(node.0.saturating_add(1));
+            Ok(NodeReport { node: this, range: *range, placement, placed })
         };
-        self.parts.iter().zip(&shape.regions).map(place).collect()
+        self.parts.iter().zip(&shape.nodes).map(place).collect()
     }
 
-    /// Makes all pages, if asked to; huge pages on given nodes in any case.
+    /// Makes the memory accessible, and all pages if asked to; huge pages on given nodes in any case.
     ///
     /// The pool promised their number, not their place, and a missing one would raise a signal at the first touch.
-    fn make_pages(&self, memory: &ArenaMemory) -> Result<Outcome, ArenaError> {
+    fn make_pages(&self, shape: &Shape, memory: &ArenaMemory) -> Result<Outcome, ArenaError> {
+        let parts = || self.present(shape).map(|(_, part)| part);
+        if self.limit.is_some() {
+            parts().try_for_each(|part| memory.commit(part.start, part.len()))?;
+        }
         let placed = self.parts.iter().any(|part| part.placement != Placement::Anywhere);
         let must = placed && matches!(self.backing, Backing::Hugetlb(_));
         if !self.populate && !must {
             return Ok(Outcome::NotAsked);
         }
-        match memory.populate() {
+        match parts().try_for_each(|part| memory.populate(part.start, part.len())) {
             Ok(()) => Ok(Outcome::Done),
             // This kernel cannot do it for us. Of memory that it can, none is missing but for an error.
             Err(error) if error.errno == libc::EINVAL && !self.strict => Ok(Outcome::Refused(error)),

@@ -7,6 +7,7 @@ use framewright::watermark::PcpSize;
 use framewright::{Mechanisms, Order};
 
 use super::backing::{Backing, Transparent};
+use super::hooks::{Change, Commit, Hooks, LowMemory};
 use super::owners::{LeakReport, Owners};
 use super::reclaim::Asked;
 use crate::background::Background;
@@ -46,6 +47,8 @@ pub struct ArenaBuilder {
     pub(super) background_reclaim: bool,
     pub(super) owners: bool,
     pub(super) leaks: Option<LeakReport>,
+    pub(super) limit: Option<u64>,
+    pub(super) hooks: Hooks,
 }
 
 impl Default for ArenaBuilder {
@@ -71,6 +74,8 @@ impl Default for ArenaBuilder {
             background_reclaim: false,
             owners: true,
             leaks: None,
+            limit: None,
+            hooks: Hooks::default(),
         }
     }
 }
@@ -88,6 +93,43 @@ impl ArenaBuilder {
     pub fn node(mut self, bytes: u64, placement: Placement) -> Self {
         self.parts.push(Part { bytes, placement });
         self
+    }
+
+    /// Lets each node grow to `bytes` bytes, and shrink ([`crate::Arena::grow`], [`crate::Arena::shrink`]).
+    ///
+    /// The limit and each node's size at first are multiples of the *section*, which is the largest block. It is 2 MiB
+    /// unless [`ArenaBuilder::max_order`] says otherwise. The limit's address space is reserved. It is inaccessible
+    /// where no memory is present. A request that may reclaim and finds no memory grows the arena by itself. Lists of
+    /// CPUs are sized for the first size, unless [`ArenaBuilder::pcp`] says otherwise.
+    pub fn limit(self, bytes: u64) -> Self {
+        ArenaBuilder { limit: Some(bytes), ..self }
+    }
+
+    /// Sets the hook that may veto growth: it returns whether the arena may grow.
+    pub fn on_grow(mut self, hook: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
+        self.hooks.on_grow = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets the hook that may veto shrinking: it returns whether the arena may shrink.
+    pub fn on_shrink(mut self, hook: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
+        self.hooks.on_shrink = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets the hook that prepares memory before its use, and is told before it goes.
+    pub fn commit(mut self, hook: Arc<dyn Commit>) -> Self {
+        self.hooks.commit = Some(hook);
+        self
+    }
+
+    /// Sets the hook for shortages: a request found a node below its low mark ([`ArenaBuilder::min_free`]).
+    ///
+    /// It runs on a thread of [`ArenaBuilder::background_reclaim`], which this starts, before that reclaims. Without
+    /// marks it runs when a request finds no memory at all.
+    pub fn on_low_memory(mut self, hook: impl Fn(&LowMemory) + Send + Sync + 'static) -> Self {
+        self.hooks.on_low_memory = Some(Arc::new(hook));
+        self.background_reclaim()
     }
 
     /// Sets the kind of memory; private by default.
@@ -128,7 +170,7 @@ impl ArenaBuilder {
 
     /// Order of the largest block.
     ///
-    /// By default the largest up to 1 GiB that fits into the largest node.
+    /// By default the largest up to 1 GiB that fits into the largest node; with a limit, 2 MiB.
     pub fn max_order(self, order: u8) -> Self {
         ArenaBuilder { max_order: Some(Order(order)), ..self }
     }

@@ -24,12 +24,20 @@ unsafe impl Sync for ArenaMemory {}
 
 impl ArenaMemory {
     /// `len` bytes at a multiple of `align`; with huge pages both are multiples of one.
-    pub(super) fn map(backing: Backing, len: usize, align: usize) -> Result<ArenaMemory, ArenaError> {
+    ///
+    /// Memory that may grow is inaccessible until [`ArenaMemory::commit`].
+    pub(super) fn map(backing: Backing, len: usize, align: usize, may_grow: bool) -> Result<ArenaMemory, ArenaError> {
         let (mapping, file) = match backing {
+            Backing::Private if may_grow => (Mapping::new(Backed::Reserved, len, align)?, None),
             Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
             Backing::Memfd => {
                 let file = sealed_memfd("framewright", len)?;
-                (Mapping::new(Backed::File(file.as_fd()), len, align)?, Some(file))
+                let mapping = Mapping::new(Backed::File(file.as_fd()), len, align)?;
+                if may_grow {
+                    // SAFETY: just mapped, so no code refers to it.
+                    unsafe { mapping.deny(0, mapping.len())? };
+                }
+                (mapping, Some(file))
             }
             Backing::Hugetlb(page) => {
                 let mapping = Mapping::new(Backed::Huge(page.shift()), len, align.max(page.bytes() as usize));
@@ -100,11 +108,36 @@ impl ArenaMemory {
         }
     }
 
-    /// Makes all pages.
-    pub(super) fn populate(&self) -> Result<(), OsError> {
+    /// Makes all pages of `len` bytes from `at` on.
+    pub(super) fn populate(&self, at: usize, len: usize) -> Result<(), OsError> {
         match self {
             // SAFETY: this advice changes no contents.
-            ArenaMemory::Mapped { mapping, .. } => unsafe { mapping.advise(0, mapping.len(), Advice::Populate) },
+            ArenaMemory::Mapped { mapping, .. } => unsafe { mapping.advise(at, len, Advice::Populate) },
+            ArenaMemory::Foreign { .. } => Ok(()),
+        }
+    }
+
+    /// Makes `len` bytes from `at` on accessible; where memory was handed in they are already.
+    pub(super) fn commit(&self, at: usize, len: usize) -> Result<(), OsError> {
+        match self {
+            ArenaMemory::Mapped { mapping, .. } => mapping.allow(at, len),
+            ArenaMemory::Foreign { .. } => Ok(()),
+        }
+    }
+
+    /// Gives `len` bytes from `at` on back, and makes them inaccessible.
+    ///
+    /// Memory that was handed in stays as it is.
+    ///
+    /// # Safety
+    /// There is no reference to them.
+    pub(super) unsafe fn decommit(&self, at: usize, len: usize) -> Result<(), OsError> {
+        match self {
+            // SAFETY: the caller's promise.
+            ArenaMemory::Mapped { mapping, file, .. } => unsafe {
+                mapping.advise(at, len, if file.is_some() { Advice::Punch } else { Advice::Forget })?;
+                mapping.deny(at, len)
+            },
             ArenaMemory::Foreign { .. } => Ok(()),
         }
     }

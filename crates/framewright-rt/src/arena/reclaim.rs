@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::mem::replace;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use framewright::machine::{Busy, Need, Waiter};
@@ -32,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(500);
 const IN_VAIN: u32 = 64;
 /// How long a thread sleeps that is only to be woken. Any time would do.
 const LONG: Duration = Duration::from_secs(3_600);
+/// The arena that grows before memory is reclaimed, once it is built.
+pub(super) type Grower = Arc<OnceLock<Weak<Inner>>>;
+
 /// The parties that are asked for memory.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
@@ -41,11 +44,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The callbacks for the arena's machine.
-    pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> Arc<dyn Callbacks> {
+    /// The callbacks for the arena's machine, and where they expect the arena once it is built.
+    pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> (Arc<dyn Callbacks>, Grower) {
+        let grower = Grower::default();
         let first: [Arc<dyn Shrink>; 1] = [pool.clone()];
         let shrinkers = first.into_iter().chain(self.shrinkers.iter().cloned()).collect();
-        Arc::new(Calls { pool: Arc::clone(pool), shrinkers, own: self.callbacks.clone() })
+        let (pool, own) = (Arc::clone(pool), self.callbacks.clone());
+        (Arc::new(Calls { grower: Arc::clone(&grower), pool, shrinkers, own }), grower)
     }
 }
 
@@ -60,6 +65,7 @@ impl fmt::Debug for Asked {
 ///
 /// Only its machine calls them, with frames that the allocator found and a block that it just allocated.
 struct Calls {
+    grower: Grower,
     pool: Arc<Pool>,
     shrinkers: Vec<Arc<dyn Shrink>>,
     own: Option<Arc<dyn Callbacks>>,
@@ -67,6 +73,10 @@ struct Calls {
 
 impl Callbacks for Calls {
     fn reclaim(&self, need: &Need) -> u64 {
+        let grown = self.grower.get().and_then(Weak::upgrade).map_or(0, |inner| inner.grow_for(need));
+        if grown != 0 {
+            return grown;
+        }
         let panics = self.pool.panics();
         let freed = movable::reclaim(&self.shrinkers, need, panics);
         match &self.own {
@@ -181,6 +191,7 @@ fn turn(inner: &Inner, own: Waiter, was_woken: bool) -> Duration {
             if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
         }
         Waiter::Kswapd(node) if was_woken => {
+            inner.tell_low(node);
             allocator.balance(node);
             LONG
         }

@@ -31,9 +31,12 @@ const PCP_HIGH: u64 = 4096;
 
 /// The checked consequences of a builder.
 pub(super) struct Shape {
+    /// Bytes of address space: those present at first, and those that may come.
     pub(super) bytes: u64,
     pub(super) geometry: Geometry,
     pub(super) regions: Vec<Region>,
+    /// Frames of each node, with those that may come.
+    pub(super) nodes: Vec<PfnRange>,
     pub(super) movable: Vec<PfnRange>,
     pub(super) cpus: Vec<NodeId>,
     pub(super) distances: Vec<u8>,
@@ -49,8 +52,12 @@ pub(super) struct Runner {
 impl ArenaBuilder {
     /// Checks the description and derives the core's configuration.
     pub(super) fn shape(&self) -> Result<(Shape, Runner), ArenaError> {
+        if let (Some(_), Backing::Hugetlb(_)) = (self.limit, self.backing) {
+            return Err(ArenaError::Unsupported { what: "growing", memory: "hugetlb" });
+        }
         let geometry = self.geometry()?;
         let multiple = match (self.backing, self.parts.len()) {
+            _ if self.limit.is_some() => self.page << geometry.max_order.0,
             (Backing::Hugetlb(page), _) => page.bytes(),
             (_, 0 | 1) => self.page,
             _ => self.page << geometry.pageblock_order.0,
@@ -63,21 +70,17 @@ impl ArenaBuilder {
             bytes: 0,
             geometry,
             regions: Vec::new(),
+            nodes: Vec::new(),
             movable: Vec::new(),
             cpus: Vec::new(),
             distances: Vec::new(),
             tuning: Vec::new(),
         };
         for (node, part) in self.parts.iter().enumerate() {
-            if part.bytes == 0 {
-                return Err(ArenaError::Empty);
-            }
-            if let Some(&bytes) = [part.bytes, self.movable].iter().find(|bytes| !bytes.is_multiple_of(multiple)) {
-                return Err(ArenaError::BadSize { bytes, multiple });
-            }
-            let end = shape.bytes.saturating_add(part.bytes);
-            if end > isize::MAX as u64 {
-                return Err(too_large(end));
+            let limit = self.limit_of(part, multiple)?;
+            let (end, room_end) = (shape.bytes.saturating_add(part.bytes), shape.bytes.saturating_add(limit));
+            if room_end > isize::MAX as u64 {
+                return Err(too_large(room_end));
             }
             let frame = |bytes: u64| self.first_pfn.saturating_add(bytes >> shift);
             let node = u8::try_from(node).unwrap_or(u8::MAX);
@@ -86,9 +89,13 @@ impl ArenaBuilder {
                 let start = end.saturating_sub(self.movable).max(shape.bytes);
                 shape.movable.push(PfnRange::new(frame(start), frame(end)));
             }
-            shape.bytes = end;
+            if room_end > end {
+                shape.regions.push(Region::possible(frame(end), frame(room_end), node));
+            }
+            shape.nodes.push(PfnRange::new(frame(shape.bytes), frame(room_end)));
+            shape.bytes = room_end;
         }
-        let mut runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
+        let mut runner = self.runner(shape.nodes.len().clamp(1, NodeId::LIMIT))?;
         if self.interrupts {
             runner.machine = runner.machine.with_interrupts();
         }
@@ -96,6 +103,21 @@ impl ArenaBuilder {
         shape.distances = self.distances();
         shape.tuning = self.tuning(&shape);
         Ok((shape, runner))
+    }
+
+    /// Checks a node's sizes; returns the bytes that it may have.
+    fn limit_of(&self, part: &Part, multiple: u64) -> Result<u64, ArenaError> {
+        let limit = self.limit.unwrap_or(part.bytes);
+        let sizes = [part.bytes, self.movable, limit];
+        if part.bytes == 0 {
+            Err(ArenaError::Empty)
+        } else if let Some(&bytes) = sizes.iter().find(|bytes| !bytes.is_multiple_of(multiple)) {
+            Err(ArenaError::BadSize { bytes, multiple })
+        } else if part.bytes > limit {
+            Err(ArenaError::AboveLimit { bytes: part.bytes, limit })
+        } else {
+            Ok(limit)
+        }
     }
 
     /// Makes the machine of an arena of `nodes` nodes.
@@ -147,7 +169,9 @@ impl ArenaBuilder {
         let pageblock = PAGEBLOCK_SHIFT.saturating_sub(page_shift);
         let frames = self.parts.iter().map(|part| part.bytes >> page_shift).max().unwrap_or(0);
         let fitting = frames.checked_ilog2().ok_or(ArenaError::Empty)? as u8;
-        let max_order = self.max_order.unwrap_or(Order(fitting.clamp(pageblock, limit)));
+        // The largest block is the unit in which an arena grows and shrinks.
+        let largest = if self.limit.is_some() { pageblock } else { fitting.clamp(pageblock, limit) };
+        let max_order = self.max_order.unwrap_or(Order(largest));
         if max_order.0 > limit {
             return Err(ArenaError::Boot(framewright::BootError::BadGeometry));
         }
@@ -162,7 +186,8 @@ impl ArenaBuilder {
         let kinds = [ZoneKind::Normal, ZoneKind::Movable];
         // Nor does a zone Normal keep anything from requests that could have used Movable.
         let reserve = (self.min_free == 0).then_some([0; ZoneKind::COUNT]);
-        let zones = shape.regions.iter().flat_map(|region| kinds.map(|kind| (region, kind)));
+        let present = shape.regions.iter().filter(|region| region.present);
+        let zones = present.flat_map(|region| kinds.map(|kind| (region, kind)));
         let sized = zones.map(|(region, kind)| {
             let frames = region.range.frames();
             let shared = (frames / 16 / cpus).min(PCP_HIGH);

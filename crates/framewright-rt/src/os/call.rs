@@ -16,7 +16,7 @@ pub enum Call {
     Mmap,
     /// `munmap`.
     Munmap,
-    /// `mprotect`: makes reserved address space usable.
+    /// `mprotect`: makes reserved address space usable, or inaccessible again.
     Mprotect,
     /// `madvise`: huge pages, populating, giving memory back.
     Madvise,

@@ -38,6 +38,8 @@ static LEAKED: AtomicU64 = AtomicU64::new(0);
 pub(crate) enum Backed<'f> {
     /// Private zeroed pages, made at the first touch.
     Anonymous,
+    /// Like [`Backed::Anonymous`], but inaccessible until [`Mapping::allow`].
+    Reserved,
     /// The pages of a file, shared, from its start on.
     File(BorrowedFd<'f>),
     /// Private huge pages of `1 << shift` bytes out of the pool, set aside at once.
@@ -83,7 +85,7 @@ impl Range {
         let fixed = MapFlags::FIXED_NOREPLACE;
         let map = || match backed {
             // SAFETY: as below.
-            Backed::Anonymous => unsafe {
+            Backed::Anonymous | Backed::Reserved => unsafe {
                 mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::NORESERVE)
             },
             // SAFETY: as below.
@@ -185,9 +187,10 @@ impl Mapping {
             range.trim_back(len + 2 * page)?;
             let range = match backed {
                 Backed::Anonymous => {
-                    allow(start, len)?;
+                    protect(start, len, MprotectFlags::READ | MprotectFlags::WRITE)?;
                     range
                 }
+                Backed::Reserved => range,
                 Backed::File(_) | Backed::Huge(_) => {
                     let (low, high) = range.open(page, len)?;
                     let Some(middle) = Range::at(start, len, backed)? else { continue };
@@ -211,12 +214,31 @@ impl Mapping {
         self.len
     }
 
+    /// Makes `len` bytes from `at` on readable and writable.
+    pub(crate) fn allow(&self, at: usize, len: usize) -> Result<(), OsError> {
+        protect(self.address_of(at, len), len, MprotectFlags::READ | MprotectFlags::WRITE)
+    }
+
+    /// Makes `len` bytes from `at` on inaccessible.
+    ///
+    /// # Safety
+    /// There is no reference to them.
+    pub(crate) unsafe fn deny(&self, at: usize, len: usize) -> Result<(), OsError> {
+        protect(self.address_of(at, len), len, MprotectFlags::empty())
+    }
+
+    /// The address of `len` bytes from `at` on.
+    fn address_of(&self, at: usize, len: usize) -> usize {
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "a range outside of the mapping");
+        self.start.as_ptr().addr() + at
+    }
+
     /// Advises the kernel about `len` bytes from `at` on.
     ///
     /// # Safety
     /// With [`Advice::Forget`] and [`Advice::Punch`] the contents change: there must be no reference to them.
     pub(crate) unsafe fn advise(&self, at: usize, len: usize, advice: Advice) -> Result<(), OsError> {
-        assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "advice about memory outside of the mapping");
+        self.address_of(at, len);
         let advice = match advice {
             Advice::HugePages => mm::Advice::LinuxHugepage,
             Advice::NoHugePages => mm::Advice::LinuxNoHugepage,
@@ -231,11 +253,10 @@ impl Mapping {
     }
 }
 
-/// Makes reserved address space readable and writable.
-fn allow(start: usize, len: usize) -> Result<(), OsError> {
+/// Changes the access to a range that the caller owns.
+fn protect(start: usize, len: usize, access: MprotectFlags) -> Result<(), OsError> {
     let address = std::ptr::without_provenance_mut(start);
-    let access = MprotectFlags::READ | MprotectFlags::WRITE;
-    // SAFETY: the caller owns the range, and no code uses it yet.
+    // SAFETY: the caller owns the range, and no code uses it at this moment.
     attempt(Call::Mprotect, len, || unsafe { mm::mprotect(address, len, access) })
 }
 
@@ -272,6 +293,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn reserved_memory_is_allowed_and_denied_in_parts() {
+        let mapping = Mapping::new(Backed::Reserved, 4 * PAGE, PAGE).unwrap();
+        let start = mapping.start().as_ptr().addr();
+        let accesses = || (0..4).map(|page| access(start + page * PAGE).unwrap()).collect::<Vec<_>>();
+        assert_eq!(accesses(), ["---p"; 4]);
+        mapping.allow(PAGE, 2 * PAGE).unwrap();
+        assert_eq!(accesses(), ["---p", "rw-p", "rw-p", "---p"]);
+        // SAFETY: no code refers to it.
+        unsafe { mapping.deny(2 * PAGE, PAGE).unwrap() };
+        assert_eq!(accesses(), ["---p", "rw-p", "---p", "---p"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod examples;
 mod export;
 #[path = "../forked/mod.rs"]
 mod forked;
+mod growth;
 mod hardened;
 mod large;
 mod large_numbers;

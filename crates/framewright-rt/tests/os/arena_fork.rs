@@ -2,11 +2,12 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use framewright::request::GFP_USER;
 use framewright::{AllocError, Order, Request, Why};
-use framewright_rt::{Arena, Backing, CpuMode, Pages};
+use framewright_rt::{Arena, ArenaError, Backing, Change, CpuMode, Pages};
 
 use crate::forked::in_child;
 
@@ -80,6 +81,60 @@ fn a_private_arena_goes_on_in_both() {
         drop(mine);
         assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
     }
+}
+
+#[test]
+fn an_arena_that_changes_its_size_goes_on_in_both() {
+    let arena = Arena::builder().without_background().size(16 * MIB).limit(64 * MIB).build().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(SeqCst) {
+                come_and_go(&arena, 100);
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(SeqCst) {
+                let _ = arena.grow(16 * MIB);
+                arena.shrink(32 * MIB).unwrap();
+            }
+        });
+        let _ends = Ends(&over);
+        for _ in 0..6 {
+            assert!(in_child(|| {
+                arena.validate().unwrap();
+                come_and_go(&arena, 200);
+                // Blocks of threads that the child does not have stay allocated.
+                let before = arena.present();
+                let gone = arena.shrink(64 * MIB).unwrap();
+                assert_eq!(arena.present(), before - gone);
+                arena.grow(64 * MIB).unwrap();
+                assert_eq!(arena.present(), 64 * MIB);
+                come_and_go(&arena, 200);
+                let counts = arena.validate().unwrap();
+                assert_eq!((counts.offline, arena.refused_frees()), (0, 0));
+            }));
+        }
+    });
+    arena.shrink(64 * MIB).unwrap();
+    assert_eq!((arena.validate().unwrap().allocated, arena.present(), arena.refused_frees()), (0, 2 * MIB, 0));
+}
+
+#[test]
+fn a_hook_may_fork() {
+    let slot: Arc<OnceLock<Weak<Arena>>> = Arc::default();
+    let also = slot.clone();
+    let fork = move |_: &Change| {
+        let arena = also.get().unwrap().upgrade().unwrap();
+        in_child(|| {
+            assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
+            assert!(matches!(arena.grow(1), Err(ArenaError::Refused(_))));
+        })
+    };
+    let arena =
+        Arc::new(Arena::builder().without_background().size(4 * MIB).limit(8 * MIB).on_grow(fork).build().unwrap());
+    slot.set(Arc::downgrade(&arena)).unwrap();
+    assert_eq!(arena.grow(2 * MIB), Ok(2 * MIB), "the child refuses, because the change is not over");
 }
 
 /// Checks an arena that is the parent's, in the child.

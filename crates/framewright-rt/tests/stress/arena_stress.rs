@@ -1,5 +1,5 @@
-//! Everything at once on real memory: threads that come and go, blocks that change hands, drains, trims and changes of
-//! affinity. Each frame has a shadow owner, and each block carries its mark at both ends of every page.
+//! Everything at once on real memory: threads that come and go, blocks that change hands, drains, trims, changes of
+//! affinity, and changes of the arena's size. Each frame has a shadow owner, and each block carries its mark at both ends of every page.
 //!
 //! Runs for two seconds; `FRAMEWRIGHT_STRESS_SECONDS=60` makes it longer.
 
@@ -41,11 +41,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(mode: CpuMode, backing: Backing) -> Stage {
+    fn new(mode: CpuMode, backing: Backing, grows: bool) -> Stage {
         let builder = Arena::builder()
             .without_background()
             .node(NODE_BYTES, Placement::Anywhere)
             .node(NODE_BYTES, Placement::Anywhere);
+        let builder = if grows { builder.limit(2 * NODE_BYTES) } else { builder };
         let arena = builder.backing(backing).cpu_mode(mode).background(Duration::from_millis(3)).build().unwrap();
         let owners = (0..arena.frames().frames()).map(|_| AtomicU32::new(0)).collect();
         Stage { arena, owners, marks: AtomicU64::new(1), served: AtomicU64::new(0) }
@@ -137,10 +138,11 @@ fn live<'a>(stage: &'a Stage, exchange: &Mutex<Vec<Held<'a>>>, rng: &mut Rng, al
     held.into_iter().for_each(|block| stage.give(block));
 }
 
-fn stress(stage: &Stage, duration: Duration) {
+/// Returns the bytes by which the arena shrank, in all.
+fn stress(stage: &Stage, duration: Duration, grows: bool) -> u64 {
     let all = sched_getaffinity(None).unwrap();
     let (exchange, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let seeds = AtomicU64::new(0);
+    let (seeds, resizes) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
@@ -155,6 +157,10 @@ fn stress(stage: &Stage, duration: Duration) {
             while !over.load(SeqCst) {
                 stage.arena.drain();
                 let _ = stage.arena.trim(Order(9)).unwrap();
+                if grows {
+                    resizes.fetch_add(stage.arena.shrink(NODE_BYTES).unwrap(), SeqCst);
+                    let _ = stage.arena.grow(8 << 20);
+                }
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
@@ -165,25 +171,29 @@ fn stress(stage: &Stage, duration: Duration) {
         over.store(true, SeqCst);
     });
     exchange.into_inner().unwrap().into_iter().for_each(|block| stage.give(block));
+    resizes.into_inner()
 }
 
 #[test]
 fn nothing_is_lost_or_shared() {
     let cases = [
-        (CpuMode::Lease, Backing::Private),
-        (CpuMode::PerCpu, Backing::Private),
-        (CpuMode::Lease, Backing::Memfd),
-        (CpuMode::PerCpu, Backing::Memfd),
+        (CpuMode::Lease, Backing::Private, false),
+        (CpuMode::PerCpu, Backing::Private, false),
+        (CpuMode::Lease, Backing::Memfd, false),
+        (CpuMode::PerCpu, Backing::Memfd, false),
+        (CpuMode::Lease, Backing::Private, true),
+        (CpuMode::PerCpu, Backing::Memfd, true),
     ];
-    for (mode, backing) in cases {
-        let stage = Stage::new(mode, backing);
-        stress(&stage, Duration::from_millis(seconds() * 1_000 / cases.len() as u64));
+    for (mode, backing, grows) in cases {
+        let stage = Stage::new(mode, backing, grows);
+        let shrunk = stress(&stage, Duration::from_millis(seconds() * 1_000 / cases.len() as u64), grows);
         let Stage { mut arena, owners, served, .. } = stage;
         assert!(owners.iter().all(|owner| owner.load(SeqCst) == 0));
         assert!(arena.background().is_some_and(|background| background.is_running()));
         arena.drain();
         let census = arena.validate().unwrap();
-        assert_eq!((census.allocated, census.free, arena.refused_frees()), (0, arena.frames().frames(), 0));
-        println!("{mode:?} over {backing}: {} blocks allocated", served.into_inner());
+        assert_eq!((census.allocated, census.free, arena.refused_frees()), (0, arena.present() / 4096, 0));
+        assert_eq!(shrunk != 0, grows);
+        println!("{mode:?} over {backing}: {} blocks allocated, shrunk by {} MiB", served.into_inner(), shrunk >> 20);
     }
 }
