@@ -24,6 +24,7 @@ mod error;
 mod cpus;
 pub mod interrupts;
 mod current;
+pub mod cgroup;
 pub mod os;
 mod bytes;
 mod fences;
@@ -39,8 +40,7 @@ pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Cause, Change, Commit, Contents,
     ContentsMut, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal, Owners,
-    Placement, Transparent, Trimmed,
-    pages,
+    Placement, Relief, Transparent, Trimmed, pages,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;

@@ -15,13 +15,12 @@ use framewright::{Allocator, Compacted, FrameCounts, FrameState, FreeError, Node
 
 use super::at_rest;
 use super::backing::{ArenaReport, Backing};
-use super::hooks::OnLowMemory;
 use super::inner::Inner;
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::{LeakReport, OwnerTable, Owners};
 use super::reclaim::{BackgroundReclaim, Job};
-use super::room::Room;
+use super::sizing::Sizing;
 use super::state::ArenaState;
 use crate::background::{Background, DrainIdle};
 use crate::contents::Memory;
@@ -50,6 +49,7 @@ pub struct Arena {
     /// Dropped first, so that it ends before the allocator goes.
     background: Option<Background>,
     reclaim: Option<BackgroundReclaim>,
+    pub(super) shrinker: Option<Background>,
     pub(super) inner: Arc<Inner>,
     pub(super) first: Pfn,
     page_shift: u8,
@@ -63,14 +63,13 @@ impl Arena {
         metadata: Metadata,
         (memory, contents): (ArenaMemory, Memory),
         pool: Arc<Pool>,
-        (room, on_low_memory): (Option<Room>, Option<OnLowMemory>),
+        sizing: Sizing,
         (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
         let state = ArenaState::new(allocator);
-        let inner =
-            Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work, room, on_low_memory };
+        let inner = Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work, sizing };
         let inner = Arc::new(inner);
         let owner: Weak<dyn FreesBlocks> = Arc::<Inner>::downgrade(&inner);
         inner.pool.settle_in(owner, contents, report.nodes.iter().map(|node| node.range));
@@ -78,7 +77,7 @@ impl Arena {
             at_rest::follow(&inner);
         }
         let first = report.nodes.first().map_or(Pfn(0), |node| node.range.start);
-        Arena { background: None, reclaim: None, inner, first, page_shift, report, leaks }
+        Arena { background: None, reclaim: None, shrinker: None, inner, first, page_shift, report, leaks }
     }
 
     pub(super) fn with_background(mut self, interval: Option<Duration>) -> Result<Arena, ArenaError> {

@@ -54,7 +54,7 @@ pub(super) fn follow(inner: &Arc<Inner>) {
         let lasting: &'static Inner = unsafe { &*Arc::as_ptr(&inner) };
         let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         // After `quiet`: background work that changes the arena holds the room, and never waits for `quiet` meanwhile.
-        let room = match &lasting.room {
+        let room = match &lasting.sizing.room {
             Some(room) => Some(room.hold_for_fork()?),
             None => None,
         };

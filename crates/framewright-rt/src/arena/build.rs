@@ -16,9 +16,11 @@ use super::builder::{ArenaBuilder, Part};
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::OwnerTable;
+use super::reclaim::{Grower, Growing};
 use super::room::Room;
 use super::sections::Sections;
 use super::shape::{Runner, Shape, too_large};
+use super::sizing::{Sizing, Watch};
 use crate::contents::Memory;
 use crate::error::ArenaError;
 use crate::movable::Pool;
@@ -114,16 +116,18 @@ impl ArenaBuilder {
         // Memory that the kernel maps is zero. Memory that was handed in may have been written to.
         let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
         let pool = Arc::new(Pool::new(self.asked.owner.clone()));
-        let (callbacks, grower) = self.asked.callbacks(&pool);
-        let machine = runner.machine.with_memory(contents).with_callbacks(callbacks);
+        let (calls, grower) = (Arc::new(self.asked.calls(&pool)), Grower::default());
+        let growing = Growing { arena: Arc::clone(&grower), calls: Arc::clone(&calls) };
+        let machine = runner.machine.with_memory(contents).with_callbacks(Arc::new(growing));
         self.tell_commit(shape, &memory, &pool)?;
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
         let owners = OwnerTable::new(&allocator, self.owners)?;
         let memory = (memory, contents);
-        let (room, on_low_memory) = (self.room(shape), self.hooks.on_low_memory.clone());
-        let arena = Arena::new(allocator, metadata, memory, pool, (room, on_low_memory), (report, owners, self.leaks));
+        let (on_low_memory, watch) = (self.hooks.on_low_memory.clone(), Watch::new(self.cgroup.clone()));
+        let sizing = Sizing { room: self.room(shape), on_low_memory, calls, watch };
+        let arena = Arena::new(allocator, metadata, memory, pool, sizing, (report, owners, self.leaks));
         let _ = grower.set(Arc::downgrade(&arena.inner));
-        arena.with_background(self.background)?.with_reclaim(self.background_reclaim)
+        arena.with_background(self.background)?.with_reclaim(self.background_reclaim)?.with_shrinker(self.shrink_every)
     }
 
     /// The room of an arena that may grow.

@@ -7,11 +7,12 @@ use framewright::watermark::PcpSize;
 use framewright::{Mechanisms, Order};
 
 use super::backing::{Backing, Transparent};
+use super::calls::Asked;
 use super::hooks::{Change, Commit, Hooks, LowMemory};
 use super::owners::{LeakReport, Owners};
-use super::reclaim::Asked;
 use crate::background::Background;
 use crate::callbacks::Callbacks;
+use crate::cgroup::Cgroup;
 use crate::cpus::CpuMode;
 use crate::movable::{PageOwner, Shrink};
 use crate::os::{Placement, page_size};
@@ -49,6 +50,8 @@ pub struct ArenaBuilder {
     pub(super) leaks: Option<LeakReport>,
     pub(super) limit: Option<u64>,
     pub(super) hooks: Hooks,
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) shrink_every: Option<Duration>,
 }
 
 impl Default for ArenaBuilder {
@@ -76,6 +79,8 @@ impl Default for ArenaBuilder {
             leaks: None,
             limit: None,
             hooks: Hooks::default(),
+            cgroup: None,
+            shrink_every: None,
         }
     }
 }
@@ -130,6 +135,18 @@ impl ArenaBuilder {
     pub fn on_low_memory(mut self, hook: impl Fn(&LowMemory) + Send + Sync + 'static) -> Self {
         self.hooks.on_low_memory = Some(Arc::new(hook));
         self.background_reclaim()
+    }
+
+    /// Keeps growth by itself away from the limit of a cgroup, which [`crate::Arena::shrink_to_limit`] then reads.
+    ///
+    /// Growth leaves a sixteenth of the limit. Each request that would grow the arena reads some ten small files.
+    pub fn cgroup(self, cgroup: Cgroup) -> Self {
+        ArenaBuilder { cgroup: Some(cgroup), ..self }
+    }
+
+    /// Starts a thread that calls [`crate::Arena::shrink_to_limit`] at each interval.
+    pub fn shrink_every(self, interval: Duration) -> Self {
+        ArenaBuilder { shrink_every: Some(interval), ..self }
     }
 
     /// Sets the kind of memory; private by default.

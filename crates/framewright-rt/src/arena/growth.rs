@@ -48,6 +48,6 @@ impl Arena {
 
     /// Returns the bytes of memory that are present now, allocated or free.
     pub fn present(&self) -> u64 {
-        self.inner.room.as_ref().map_or(self.report().bytes, |room| room.present())
+        self.inner.sizing.room.as_ref().map_or(self.report().bytes, |room| room.present())
     }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use framewright::tags::{Stamp, Tags};
 use framewright::{Allocator, FreeError, Order, Pfn, PfnRange};
 
-use super::hooks::OnLowMemory;
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::OwnerTable;
-use super::room::Room;
+use super::sizing::Sizing;
 use super::state::ArenaState;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
@@ -38,9 +37,7 @@ pub(crate) struct Inner {
     ///
     /// They begin with `quiet` held, but do not hold it while they call other code.
     pub(super) at_work: AtomicUsize,
-    /// Where the arena may grow, if it was built with a limit.
-    pub(super) room: Option<Room>,
-    pub(super) on_low_memory: Option<OnLowMemory>,
+    pub(super) sizing: Sizing,
 }
 
 impl Inner {

@@ -1,4 +1,4 @@
-//! Background reclaim and compaction of an arena, and the order in which memory is asked for.
+//! Background reclaim and compaction of an arena, and growth before either.
 //!
 //! Each node has two threads, as in Linux. A request that finds memory below a mark wakes *kswapd*, which reclaims
 //! until memory is above another mark ([`framewright::Allocator::balance`]). Kswapd, or a request for a large block,
@@ -20,9 +20,9 @@ use std::time::Duration;
 use framewright::machine::{Busy, Need, Waiter};
 use framewright::{NodeId, Order, Pfn};
 
+use super::calls::Calls;
 use super::inner::Inner;
 use crate::callbacks::Callbacks;
-use crate::movable::{self, PageOwner, Pool, Shrink};
 use crate::thread::Thread;
 use crate::waiters::Waiters;
 
@@ -35,71 +35,26 @@ const LONG: Duration = Duration::from_secs(3_600);
 /// The arena that grows before memory is reclaimed, once it is built.
 pub(super) type Grower = Arc<OnceLock<Weak<Inner>>>;
 
-/// The parties that are asked for memory.
-#[derive(Clone, Default)]
-pub(super) struct Asked {
-    pub(super) owner: Option<Arc<dyn PageOwner>>,
-    pub(super) shrinkers: Vec<Arc<dyn Shrink>>,
-    pub(super) callbacks: Option<Arc<dyn Callbacks>>,
+/// The callbacks of an arena's machine: growth, and then the parties that are asked.
+pub(super) struct Growing {
+    pub(super) arena: Grower,
+    pub(super) calls: Arc<Calls>,
 }
 
-impl Asked {
-    /// The callbacks for the arena's machine, and where they expect the arena once it is built.
-    pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> (Arc<dyn Callbacks>, Grower) {
-        let grower = Grower::default();
-        let first: [Arc<dyn Shrink>; 1] = [pool.clone()];
-        let shrinkers = first.into_iter().chain(self.shrinkers.iter().cloned()).collect();
-        let (pool, own) = (Arc::clone(pool), self.callbacks.clone());
-        (Arc::new(Calls { grower: Arc::clone(&grower), pool, shrinkers, own }), grower)
-    }
-}
-
-impl fmt::Debug for Asked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (owner, own) = (self.owner.is_some(), self.callbacks.is_some());
-        write!(f, "Asked {{ owner: {owner}, shrinkers: {}, callbacks: {own} }}", self.shrinkers.len())
-    }
-}
-
-/// The callbacks of an arena.
-///
-/// Only its machine calls them, with frames that the allocator found and a block that it just allocated.
-struct Calls {
-    grower: Grower,
-    pool: Arc<Pool>,
-    shrinkers: Vec<Arc<dyn Shrink>>,
-    own: Option<Arc<dyn Callbacks>>,
-}
-
-impl Callbacks for Calls {
+impl Callbacks for Growing {
     fn reclaim(&self, need: &Need) -> u64 {
-        let grown = self.grower.get().and_then(Weak::upgrade).map_or(0, |inner| inner.grow_for(need));
-        if grown != 0 {
-            return grown;
-        }
-        let panics = self.pool.panics();
-        let freed = movable::reclaim(&self.shrinkers, need, panics);
-        match &self.own {
-            Some(own) if freed < need.frames => {
-                let rest = Need { frames: need.frames - freed, ..*need };
-                freed.saturating_add(panics.catch(|| own.reclaim(&rest)).unwrap_or(0))
-            }
-            _ => freed,
+        match self.arena.get().and_then(Weak::upgrade).map_or(0, |inner| inner.grow_for(need)) {
+            0 => self.calls.reclaim(need),
+            grown => grown,
         }
     }
 
     fn migrates(&self) -> bool {
-        let own = || self.own.as_ref().and_then(|own| self.pool.panics().catch(|| own.migrates()));
-        self.pool.has_pages() || own().unwrap_or(false)
+        self.calls.migrates()
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
-        if !self.pool.knows(from) {
-            let own = self.own.as_ref().ok_or(Busy)?;
-            return self.pool.panics().catch(|| own.migrate(from, to, order)).unwrap_or(Err(Busy));
-        }
-        // SAFETY: the allocator gave us `to`, which is a block of its arena, for this call.
-        unsafe { self.pool.migrate(from, to, order) }
+        self.calls.migrate(from, to, order)
     }
 }
 

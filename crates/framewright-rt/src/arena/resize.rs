@@ -43,7 +43,7 @@ const GROWTH: u64 = 8;
 impl Inner {
     /// The room, for a caller that may wait.
     pub(super) fn room(&self) -> Result<&Room, ArenaError> {
-        let room = self.room.as_ref().ok_or(ArenaError::FixedSize)?;
+        let room = self.sizing.room.as_ref().ok_or(ArenaError::FixedSize)?;
         let machine = self.allocator().machine();
         if machine.in_interrupt() {
             return Err(ArenaError::Refused(AllocError::InInterrupt));
@@ -71,7 +71,12 @@ impl Inner {
         if room.growths.load(Relaxed) != seen {
             return room.section >> shift;
         }
+        let left = self.sizing.watch.room();
         let bytes = (need.frames.max(need.order.frames()) << shift).max(room.present() / GROWTH);
+        if left < room.section {
+            return 0;
+        }
+        let bytes = bytes.min(left - left % room.section);
         self.grow_held(room, &mut held, bytes, (need.node, Cause::Exhausted)).unwrap_or(0) >> shift
     }
 
@@ -201,7 +206,7 @@ impl Inner {
 
     /// Tells the program that a request found a node below its low mark.
     pub(super) fn tell_low(&self, node: NodeId) {
-        let Some(hook) = &self.on_low_memory else { return };
+        let Some(hook) = &self.sizing.on_low_memory else { return };
         let zones = [ZoneKind::Normal, ZoneKind::Movable].map(|kind| self.state.zone(ZoneIdx::of(node, kind)));
         let shift = self.allocator().geometry().page_shift;
         let sum = |of: fn(&ZoneSnapshot) -> u64| zones.iter().flatten().map(of).sum::<u64>() << shift;

@@ -8,9 +8,10 @@
 //! Pages given back read as zero when they are used again, as new ones do. A block allocated later may include older
 //! pages, so it need not be zero. A caller that needs zeros asks for them with `__GFP_ZERO`.
 
-use framewright::Order;
+use framewright::{Order, Pfn};
 
 use super::arena::Arena;
+use super::inner::Inner;
 use crate::error::ArenaError;
 
 /// The memory that [`Arena::trim`] gave back.
@@ -32,8 +33,15 @@ impl Arena {
     /// # Errors
     /// The memory is huge pages or was handed in. Or the kernel refused, perhaps after some blocks had been given back.
     pub fn trim(&self, order: Order) -> Result<Trimmed, ArenaError> {
-        self.inner.memory.how_to_discard()?;
-        let pages = self.inner.allocator();
+        self.inner.trim(self.first, order)
+    }
+}
+
+impl Inner {
+    /// Like [`Arena::trim`]; `first` is the arena's first frame.
+    pub(super) fn trim(&self, first: Pfn, order: Order) -> Result<Trimmed, ArenaError> {
+        self.memory.how_to_discard()?;
+        let pages = self.allocator();
         let geometry = pages.geometry();
         let order = order.max(geometry.pageblock_order);
         pages.drain_all();
@@ -41,11 +49,11 @@ impl Arena {
         // An order that is too large names no block; nor does a signal handler, which must not wait.
         for blocks in pages.report_free(order).into_iter().flatten() {
             for &(pfn, order) in blocks.blocks() {
-                let at = (pfn.0 - self.first.0) << geometry.page_shift;
+                let at = (pfn.0 - first.0) << geometry.page_shift;
                 let len = order.frames() << geometry.page_shift;
                 // SAFETY: the block was free and is this function's until `blocks` ends, so no code refers to its
                 // contents.
-                unsafe { self.inner.memory.discard(at as usize, len as usize) }?;
+                unsafe { self.memory.discard(at as usize, len as usize) }?;
                 trimmed.blocks += 1;
                 trimmed.bytes += len;
             }

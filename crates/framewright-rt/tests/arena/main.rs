@@ -3,6 +3,7 @@
 #[path = "../alone/mod.rs"]
 mod alone;
 mod building;
+mod cgroup;
 mod contents;
 mod examples;
 mod export;
