@@ -563,6 +563,21 @@
 #define FW_E_DESCRIPTORS -76
 
 /**
+ * The arena was created without `limit_bytes`.
+ */
+#define FW_E_FIXED_SIZE -77
+
+/**
+ * A node is larger at first than `limit_bytes`.
+ */
+#define FW_E_ABOVE_LIMIT -78
+
+/**
+ * The arena is as large as its limit.
+ */
+#define FW_E_AT_LIMIT -79
+
+/**
  * An arena: memory with an allocator over it.
  *
  * Any thread may use it. It lives from `fw_arena_create` to `fw_arena_destroy`.
@@ -766,6 +781,12 @@ typedef struct fw_options {
      * Pages that a CPU's list gets or gives at a time. Needs `list_high`.
      */
     uint32_t list_batch;
+    /**
+     * Bytes that each node may grow to: `fw_arena_grow`. By default the arena's size is fixed.
+     *
+     * With a limit, sizes are multiples of the largest block, which is 2 MiB by default.
+     */
+    uint64_t limit_bytes;
 } fw_options;
 
 /**
@@ -1097,6 +1118,38 @@ int fw_arena_drain(struct fw_arena *arena, uint64_t *pages);
  * Promised by the caller: A number can be written to `bytes`, or it is NULL.
  */
 int fw_arena_trim(struct fw_arena *arena, unsigned int order, uint64_t *bytes);
+
+/**
+ * Grows an arena that was created with `limit_bytes`.
+ *
+ * A request that may reclaim and finds no memory grows the arena by itself.
+ *
+ * @param bytes  Bytes that shall come, rounded up to whole largest blocks.
+ * @param came   Where the bytes that came are stored, perhaps fewer; NULL for nowhere. Unchanged after an error.
+ * @return 0; FW_E_AT_LIMIT; FW_E_FIXED_SIZE; FW_E_OS; FW_E_NO_CPU in a fork's child, FW_E_IN_INTERRUPT; FW_E_ARENA,
+ *         FW_E_UNALIGNED.
+ *
+ * Threads: any.
+ *
+ * Promised by the caller: A number can be written to `came`, or it is NULL.
+ */
+int fw_arena_grow(struct fw_arena *arena, uint64_t bytes, uint64_t *came);
+
+/**
+ * Shrinks an arena that was created with `limit_bytes`: whole largest blocks that are free go.
+ *
+ * Their memory is given back to the operating system, and faults when it is touched. The first largest block of each
+ * node stays.
+ *
+ * @param bytes  Bytes that shall go, rounded up to whole largest blocks.
+ * @param gone   Where the bytes that went are stored, perhaps fewer or 0; NULL for nowhere. Unchanged after an error.
+ * @return 0; FW_E_FIXED_SIZE; FW_E_OS; FW_E_NO_CPU in a fork's child, FW_E_IN_INTERRUPT; FW_E_ARENA, FW_E_UNALIGNED.
+ *
+ * Threads: any.
+ *
+ * Promised by the caller: A number can be written to `gone`, or it is NULL.
+ */
+int fw_arena_shrink(struct fw_arena *arena, uint64_t bytes, uint64_t *gone);
 
 /**
  * Gives the contents of an allocated block back to the operating system; it reads as zero afterwards.

@@ -200,6 +200,61 @@ pub unsafe extern "C" fn fw_arena_trim(arena: *mut fw_arena, order: c_uint, byte
     })
 }
 
+/// Grows an arena that was created with `limit_bytes`.
+///
+/// A request that may reclaim and finds no memory grows the arena by itself.
+///
+/// @param bytes  Bytes that shall come, rounded up to whole largest blocks.
+/// @param came   Where the bytes that came are stored, perhaps fewer; NULL for nowhere. Unchanged after an error.
+/// @return 0; FW_E_AT_LIMIT; FW_E_FIXED_SIZE; FW_E_OS; FW_E_NO_CPU in a fork's child, FW_E_IN_INTERRUPT; FW_E_ARENA,
+///         FW_E_UNALIGNED.
+///
+/// Threads: any.
+///
+/// # Safety
+/// A number can be written to `came`, or it is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_grow(arena: *mut fw_arena, bytes: u64, came: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { resize(arena, came, |arena| arena.grow(bytes)) })
+}
+
+/// Shrinks an arena that was created with `limit_bytes`: whole largest blocks that are free go.
+///
+/// Their memory is given back to the operating system, and faults when it is touched. The first largest block of each
+/// node stays.
+///
+/// @param bytes  Bytes that shall go, rounded up to whole largest blocks.
+/// @param gone   Where the bytes that went are stored, perhaps fewer or 0; NULL for nowhere. Unchanged after an error.
+/// @return 0; FW_E_FIXED_SIZE; FW_E_OS; FW_E_NO_CPU in a fork's child, FW_E_IN_INTERRUPT; FW_E_ARENA, FW_E_UNALIGNED.
+///
+/// Threads: any.
+///
+/// # Safety
+/// A number can be written to `gone`, or it is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_arena_shrink(arena: *mut fw_arena, bytes: u64, gone: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { resize(arena, gone, |arena| arena.shrink(bytes)) })
+}
+
+/// # Safety
+/// A number can be written to `bytes`, or it is NULL.
+unsafe fn resize(
+    arena: *mut fw_arena,
+    bytes: *mut u64,
+    change: impl FnOnce(&Arena) -> Result<u64, ArenaError>,
+) -> Result<(), c_int> {
+    let living = living(arena)?;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { Out::optional(bytes) }?;
+    let changed = change(living.arena()).map_err(|error| error.code())?;
+    if let Some(bytes) = bytes {
+        bytes.put(changed);
+    }
+    Ok(())
+}
+
 /// Gives the contents of an allocated block back to the operating system; it reads as zero afterwards.
 ///
 /// @return 0; FW_E_UNSUPPORTED as of `fw_arena_trim`; FW_E_OS; or an error as of `fw_free`.

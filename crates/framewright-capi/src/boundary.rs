@@ -202,7 +202,7 @@ pub(crate) unsafe trait Versioned: Copy {
 
 // SAFETY: `repr(C)`, begins with its size, and has numbers and raw pointers alone.
 unsafe impl Versioned for fw_options {
-    const FIRST_VERSION: usize = offset_of!(fw_options, list_batch) + size_of::<u32>();
+    const FIRST_VERSION: usize = offset_of!(fw_options, limit_bytes) + size_of::<u64>();
 }
 
 /// Returns the size that a structure says it has.
@@ -287,7 +287,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn fields_never_move() {
         assert_eq!((offset_of!(fw_options, message_size), offset_of!(fw_options, max_order)), (56, 88));
-        assert_eq!(fw_options::FIRST_VERSION, 120);
+        assert_eq!(fw_options::FIRST_VERSION, 128);
         assert_eq!((size_of::<fw_node>(), offset_of!(fw_node, placement)), (24, 16));
     }
 

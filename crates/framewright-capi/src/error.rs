@@ -160,6 +160,12 @@ pub const FW_E_COMPILED: c_int = -74;
 pub const FW_E_INTERRUPTS: c_int = -75;
 /// The memory for descriptors is too small.
 pub const FW_E_DESCRIPTORS: c_int = -76;
+/// The arena was created without `limit_bytes`.
+pub const FW_E_FIXED_SIZE: c_int = -77;
+/// A node is larger at first than `limit_bytes`.
+pub const FW_E_ABOVE_LIMIT: c_int = -78;
+/// The arena is as large as its limit.
+pub const FW_E_AT_LIMIT: c_int = -79;
 
 /// Code, name and message of each error.
 macro_rules! messages {
@@ -249,6 +255,9 @@ messages! {
     FW_E_COMPILED "the library is compiled for other mechanisms"
     FW_E_INTERRUPTS "the protection of lists does not fit the handling of interrupts"
     FW_E_DESCRIPTORS "the memory for descriptors is too small"
+    FW_E_FIXED_SIZE "the arena has a fixed size"
+    FW_E_ABOVE_LIMIT "a node is larger than the limit"
+    FW_E_AT_LIMIT "the arena is as large as its limit"
 }
 
 /// Returns the message of a code; one that says so for a number that is no code.
@@ -366,6 +375,10 @@ impl Code for ArenaError {
             ArenaError::NoThread(_) => FW_E_NO_THREAD,
             ArenaError::Unsupported { .. } => FW_E_UNSUPPORTED,
             ArenaError::Boot(error) => error.code(),
+            ArenaError::FixedSize => FW_E_FIXED_SIZE,
+            ArenaError::AboveLimit { .. } => FW_E_ABOVE_LIMIT,
+            ArenaError::AtLimit { .. } => FW_E_AT_LIMIT,
+            ArenaError::Refused(error) => error.code(),
             _ => FW_E_OTHER,
         }
     }

@@ -127,6 +127,10 @@ pub struct fw_options {
     pub list_high: u32,
     /// Pages that a CPU's list gets or gives at a time. Needs `list_high`.
     pub list_batch: u32,
+    /// Bytes that each node may grow to: `fw_arena_grow`. By default the arena's size is fixed.
+    ///
+    /// With a limit, sizes are multiples of the largest block, which is 2 MiB by default.
+    pub limit_bytes: u64,
 }
 
 impl fw_options {
@@ -151,6 +155,7 @@ impl fw_options {
         background_ms: 0,
         list_high: 0,
         list_batch: 0,
+        limit_bytes: 0,
     };
 
     /// Returns the builder of the arena; `nodes` and `mechanisms` are what the pointers of these names point to.
@@ -176,6 +181,9 @@ impl fw_options {
         builder = builder.mechanisms(self.mechanisms(mechanisms)?);
         if self.page_bytes != 0 {
             builder = builder.page(self.page_bytes);
+        }
+        if self.limit_bytes != 0 {
+            builder = builder.limit(self.limit_bytes);
         }
         if self.max_order != 0 {
             builder = builder.max_order(self.max_order as u8);

@@ -103,11 +103,11 @@ fn stats_of(living: Living<'_>) -> fw_stats {
     let source = arena.source();
     let kinds = (source.nr_nodes() * ZoneKind::COUNT) as u16;
     let zones = (0..kinds).filter_map(|zone| source.zone(ZoneIdx(zone)));
-    let sums = zones.fold((0, 0), |(present, free), zone| (present + zone.present, free + zone.free));
+    let sums = zones.fold((0, 0), |(present, free), zone| (present + zone.managed, free + zone.free));
     let (events, (present, free), allocated) = (source.events(), sums, allocated(arena));
     fw_stats {
         size: size_of::<fw_stats>(),
-        bytes: report.bytes,
+        bytes: arena.present(),
         page_bytes: report.page,
         descriptor_bytes: report.descriptors,
         present,

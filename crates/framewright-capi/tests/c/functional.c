@@ -150,6 +150,30 @@ static void memory_goes_back_to_the_system(void)
     destroy(arena);
 }
 
+static void an_arena_grows_and_shrinks(void)
+{
+    fw_options options = options_of(4 * MIB, 0);
+    options.limit_bytes = 16 * MIB;
+    fw_arena *arena;
+    uint64_t number = 0;
+    OK(fw_arena_create(&options, &arena));
+    OK(fw_arena_grow(arena, 3 * MIB, &number));
+    CHECK(number == 4 * MIB && stats_of(arena).bytes == 8 * MIB);
+    void *blocks[8];
+    for (int i = 0; i < 8; i++)
+        memset(blocks[i] = block_of(arena, 9), i, 2 * MIB);
+    CHECK(stats_of(arena).bytes == 16 * MIB && stats_of(arena).cached == 0);
+    OK(fw_arena_shrink(arena, 16 * MIB, &number));
+    CHECK(number == 0);
+    for (int i = 0; i < 8; i++)
+        OK(fw_free(arena, blocks[i], 9));
+    OK(fw_arena_shrink(arena, 16 * MIB, &number));
+    CHECK(number == 14 * MIB);
+    fw_stats stats = stats_of(arena);
+    CHECK(stats.bytes == 2 * MIB && stats.present == 512 && stats.cached == 0);
+    destroy(arena);
+}
+
 static void texts_are_cut_to_fit(void)
 {
     fw_arena *arena = arena_of(16 * MIB, 0);
@@ -413,6 +437,7 @@ int main(void)
     bulk_blocks_are_apart();
     ranges_are_freed_in_parts();
     memory_goes_back_to_the_system();
+    an_arena_grows_and_shrinks();
     texts_are_cut_to_fit();
     structures_may_grow();
     nodes_serve_their_requests();

@@ -73,6 +73,9 @@ WITH(page_1, o->page_bytes = 1)
 WITH(page_2_gib, o->page_bytes = (uint64_t)1 << 31)
 WITH(max_order_64, o->max_order = 64)
 WITH(max_order_256, o->max_order = 256)
+WITH(limit_below_size, o->limit_bytes = 8 * MIB)
+WITH(limit_odd, o->limit_bytes = 33 * MIB)
+WITH(limit_of_huge_pages, o->limit_bytes = 32 * MIB; o->backing = FW_BACKING_HUGE_2M)
 WITH(cpus_too_many, o->cpus = 70000)
 WITH(cpus_too_many_with_interrupts, o->cpus = 40000; o->flags |= FW_OPTION_INTERRUPTS)
 WITH(mechanisms_unknown, o->mechanisms = "no-such-preset")
@@ -151,6 +154,9 @@ static const struct misuse MISUSES[] = {
     MISUSE(page_2_gib, FW_E_BAD_PAGE),
     MISUSE(max_order_64, FW_E_GEOMETRY),
     MISUSE(max_order_256, FW_E_OPTION),
+    MISUSE(limit_below_size, FW_E_ABOVE_LIMIT),
+    MISUSE(limit_odd, FW_E_BAD_SIZE),
+    MISUSE(limit_of_huge_pages, FW_E_UNSUPPORTED),
     MISUSE(cpus_too_many, FW_E_CPUS),
     MISUSE(cpus_too_many_with_interrupts, FW_E_CPUS),
     MISUSE(mechanisms_unknown, FW_E_MECHANISMS),

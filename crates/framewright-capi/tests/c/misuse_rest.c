@@ -306,6 +306,40 @@ static int export_null(struct world *w) { return fw_arena_export(A, NULL); }
 static int export_nowhere(struct world *w) { return fw_arena_export(A, "/no/such/folder/socket"); }
 static int trim_misaligned(struct world *w) { return fw_arena_trim(A, 9, (uint64_t *)(void *)((char *)w + 1)); }
 
+static int grow_fixed(struct world *w) { return fw_arena_grow(A, 2 * MIB, NULL); }
+static int shrink_fixed(struct world *w) { return fw_arena_shrink(A, 2 * MIB, NULL); }
+static int grow_misaligned(struct world *w) { return fw_arena_grow(A, 1, (uint64_t *)(void *)((char *)w + 1)); }
+static int shrink_misaligned(struct world *w) { return fw_arena_shrink(A, 1, (uint64_t *)(void *)((char *)w + 1)); }
+static int grow_null(struct world *w) { (void)w; return fw_arena_grow(NULL, 1, NULL); }
+static int shrink_null(struct world *w) { (void)w; return fw_arena_shrink(NULL, 1, NULL); }
+
+static int grow_above_limit(struct world *w)
+{
+    uint64_t came = 7;
+    fw_options options = options_of(4 * MIB, 0);
+    options.limit_bytes = 8 * MIB;
+    OK(fw_arena_destroy(A, 0));
+    OK(fw_arena_create(&options, &A));
+    OK(fw_arena_grow(A, UINT64_MAX, &came));
+    CHECK(came == 4 * MIB);
+    int code = fw_arena_grow(A, 1, &came);
+    CHECK(came == 4 * MIB);
+    return code;
+}
+
+static int free_shrunk(struct world *w)
+{
+    fw_options options = options_of(4 * MIB, 0);
+    options.limit_bytes = 8 * MIB;
+    OK(fw_arena_destroy(A, 0));
+    OK(fw_arena_create(&options, &A));
+    char *lower = block_of(A, 9), *upper = block_of(A, 9);
+    OK(fw_free(A, lower, 9));
+    OK(fw_free(A, upper, 9));
+    OK(fw_arena_shrink(A, 2 * MIB, NULL));
+    return fw_free(A, lower > upper ? lower : upper, 9);
+}
+
 static void handler(int signal, size_t value) { (void)signal, (void)value; }
 static int signal_of_fault(struct world *w) { (void)w; return fw_on_signal(SIGSEGV, handler); }
 static int signal_negative(struct world *w) { (void)w; return fw_on_signal(-1, handler); }
@@ -381,6 +415,14 @@ static const struct misuse MISUSES[] = {
     MISUSE(export_null, FW_E_NULL),
     MISUSE(export_nowhere, FW_E_OS),
     MISUSE(trim_misaligned, FW_E_UNALIGNED),
+    MISUSE(grow_fixed, FW_E_FIXED_SIZE),
+    MISUSE(shrink_fixed, FW_E_FIXED_SIZE),
+    MISUSE(grow_misaligned, FW_E_UNALIGNED),
+    MISUSE(shrink_misaligned, FW_E_UNALIGNED),
+    MISUSE(grow_null, FW_E_ARENA),
+    MISUSE(shrink_null, FW_E_ARENA),
+    MISUSE(grow_above_limit, FW_E_AT_LIMIT),
+    MISUSE(free_shrunk, FW_E_OFFLINE),
     MISUSE(signal_of_fault, FW_E_OPTION),
     MISUSE(signal_negative, FW_E_OPTION),
     MISUSE(signal_unknown, FW_E_OPTION),
