@@ -67,6 +67,11 @@ struct Readme;
 #[doc = include_str!("../docs/embedding.md")]
 struct Embedding;
 
+/// And that of the page on arenas that grow.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/growing-arenas.md")]
+struct GrowingArenas;
+
 /// And that of the page on movable memory.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/movable-pages.md")]

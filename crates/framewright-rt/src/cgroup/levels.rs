@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::text::{CgroupError, Mount, Paths, keyed, limit, number};
 
-/// The cgroup of this process, looked up anew at each look.
+/// The cgroup of this process, found again at each look.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cgroup {
     root: PathBuf,
