@@ -98,6 +98,9 @@ pub enum ArenaError {
     /// The allocator refused the range, or the caller.
     #[error("{0}")]
     Refused(#[source] AllocError),
+    /// A range of frames reaches out of the arena.
+    #[error("frames {start:#x} to {end:#x} are not all the arena's")]
+    NotItsFrames { start: u64, end: u64 },
     /// The allocator refused the configuration.
     #[error("{0}")]
     Boot(#[from] BootError),

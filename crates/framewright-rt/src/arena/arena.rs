@@ -217,6 +217,27 @@ impl Arena {
         self.inner.memory.file()
     }
 
+    /// Gives the contents of frames back to the operating system.
+    ///
+    /// They read as zero afterwards, and take no memory until they are written. Costs a system call. For an owner that
+    /// shares its memory with others by address, as a hypervisor does; [`crate::Block::discard`] is the safe call.
+    ///
+    /// # Errors
+    /// The memory is huge pages or was handed in, the kernel refused, or the range is not the arena's. The contents are
+    /// as before, or zero.
+    ///
+    /// # Safety
+    /// The caller owns the frames, and there is no reference to their contents.
+    pub unsafe fn discard(&self, range: PfnRange) -> Result<(), ArenaError> {
+        let own = self.frames();
+        if range.start < own.start || range.end > own.end || range.start > range.end {
+            return Err(ArenaError::NotItsFrames { start: range.start.0, end: range.end.0 });
+        }
+        let at = ((range.start.0 - own.start.0) as usize) << self.page_shift;
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.memory.discard(at, (range.frames() as usize) << self.page_shift) }
+    }
+
     /// Counts of the movable pages ([`Arena::alloc_movable`]) so far.
     pub fn movable_pages(&self) -> MovableReport {
         self.inner.pool.report()
@@ -309,16 +330,6 @@ impl Arena {
 
     pub(crate) const fn page_shift(&self) -> u8 {
         self.page_shift
-    }
-
-    /// Forgets the contents of an allocated block.
-    ///
-    /// # Safety
-    /// There is no reference to them.
-    pub(crate) unsafe fn discard(&self, pfn: Pfn, order: Order) -> Result<(), ArenaError> {
-        let at = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.memory.discard(at, (order.frames() as usize) << self.page_shift) }
     }
 }
 

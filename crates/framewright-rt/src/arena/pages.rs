@@ -213,7 +213,7 @@ impl<H: Handle> Block<H> {
     /// The memory is huge pages or was handed in, or the kernel refused. The contents are as before, or zero.
     pub fn discard(&mut self) -> Result<(), ArenaError> {
         // SAFETY: the block is borrowed by this call alone.
-        unsafe { self.arena.discard(self.pfn, self.order) }
+        unsafe { self.arena.discard(self.frames()) }
     }
 
     /// Makes blocks of order `to` out of it, in ascending order of their frames.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use framewright::request::GFP_USER;
-use framewright::{FreeError, Order, Request};
-use framewright_rt::{Arena, OwnedPages, Pages};
+use framewright::{FreeError, Order, PfnRange, Request};
+use framewright_rt::{Arena, ArenaError, Backing, OwnedPages, Pages};
 use proptest::prelude::*;
 
 fn arena() -> Arena {
@@ -167,5 +167,28 @@ proptest! {
         }
         drop(held);
         prop_assert!(arenas.iter().all(|arena| allocated(arena) == 0 && arena.refused_frees() == 0));
+    }
+}
+
+#[test]
+fn frames_are_discarded_by_their_owner() {
+    for backing in [Backing::Private, Backing::Memfd] {
+        let arena = Arena::builder().without_background().size(16 << 20).backing(backing).build().unwrap();
+        let mut block = arena.alloc(&Request::new(GFP_USER, 3)).unwrap();
+        block.fill(7);
+        let part = PfnRange { start: block.pfn().add(2), end: block.pfn().add(5) };
+        // SAFETY: the block is borrowed by no other code.
+        unsafe { arena.discard(part) }.unwrap();
+        let zeros = |page: &[u8]| page.iter().all(|&byte| byte == 0);
+        let are_zero: Vec<bool> = block.chunks(arena.page_size()).map(zeros).collect();
+        assert_eq!(are_zero, [false, false, true, true, true, false, false, false], "{backing}");
+        let frames = arena.frames();
+        for outside in
+            [PfnRange::new(frames.end.0, frames.end.0 + 1), PfnRange::new(8, frames.end.0 + 1), PfnRange::new(5, 4)]
+        {
+            // SAFETY: the call is refused.
+            let refused = unsafe { arena.discard(outside) };
+            assert!(matches!(refused, Err(ArenaError::NotItsFrames { .. })), "{outside}");
+        }
     }
 }
