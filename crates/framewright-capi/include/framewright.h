@@ -881,8 +881,8 @@ int fw_free_bulk(struct fw_arena *arena, unsigned int order, size_t count, void 
  *
  * The size is rounded up to whole pages, not to a power of two. Free the range by `fw_free_range`, whole or in parts.
  *
- * @param alignment  A power of two in bytes, up to the largest block. It may be larger than `bytes`; less than a page
- *                   means a page.
+ * @param alignment  A power of two in bytes, up to the arena's size. It may be larger than `bytes`; less than a page
+ *                   means a page. Above the largest block it needs as much more free memory as it is larger.
  * @return 0; or an error as of `fw_alloc`; FW_E_ZERO_SIZE, FW_E_ALIGNMENT, FW_E_OVERFLOW; FW_E_IN_INTERRUPT in a
  *         handler.
  *
@@ -1161,6 +1161,22 @@ int fw_arena_shrink(struct fw_arena *arena, uint64_t bytes, uint64_t *gone);
  * Promised by the caller: The caller owns the block, if it is allocated, and no other thread uses it meanwhile.
  */
 int fw_discard(struct fw_arena *arena, void *block, unsigned int order);
+
+/**
+ * Gives the contents of `bytes` bytes from `start` on back to the operating system; they read as zero afterwards.
+ *
+ * They may be parts of blocks and ranges. The pages stay allocated.
+ *
+ * @param start  Address of a page.
+ * @param bytes  Rounded up to whole pages.
+ * @return 0; FW_E_UNSUPPORTED as of `fw_arena_trim`; FW_E_OS; FW_E_ZERO_SIZE, FW_E_OVERFLOW; or an error as of
+ *         `fw_free` if one of the pages is not allocated, and then nothing has changed.
+ *
+ * Threads: any. Ownership: the caller still owns the pages.
+ *
+ * Promised by the caller: The caller owns the pages, as far as they are allocated, and no other thread uses them meanwhile.
+ */
+int fw_discard_range(struct fw_arena *arena, void *start, size_t bytes);
 
 /**
  * Returns the file of an arena in a memfd, for another process to map.

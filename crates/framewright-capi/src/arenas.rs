@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
+use framewright::PfnRange;
 use framewright::report::Source;
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Pages};
 
@@ -277,6 +278,35 @@ pub unsafe extern "C" fn fw_discard(arena: *mut fw_arena, block: *mut c_void, or
         let discarded = owned.discard();
         owned.into_raw();
         discarded.map_err(|error| error.code())
+    })
+}
+
+/// Gives the contents of `bytes` bytes from `start` on back to the operating system; they read as zero afterwards.
+///
+/// They may be parts of blocks and ranges. The pages stay allocated.
+///
+/// @param start  Address of a page.
+/// @param bytes  Rounded up to whole pages.
+/// @return 0; FW_E_UNSUPPORTED as of `fw_arena_trim`; FW_E_OS; FW_E_ZERO_SIZE, FW_E_OVERFLOW; or an error as of
+///         `fw_free` if one of the pages is not allocated, and then nothing has changed.
+///
+/// Threads: any. Ownership: the caller still owns the pages.
+///
+/// # Safety
+/// The caller owns the pages, as far as they are allocated, and no other thread uses them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_discard_range(arena: *mut fw_arena, start: *mut c_void, bytes: usize) -> c_int {
+    guarded(|| {
+        let living = living(arena)?;
+        let (start, frames) = (living.place().frame(start), living.place().frames_of(bytes)?);
+        let range = PfnRange { start, end: start.add(frames) };
+        let mut next = start;
+        while next < range.end {
+            let (head, order) = living.block_around(next)?;
+            next = head.add(order.frames());
+        }
+        // SAFETY: the caller owns the pages, and uses them by address alone.
+        unsafe { living.arena().discard(range) }.map_err(|error| error.code())
     })
 }
 

@@ -11,13 +11,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use framewright::{FrameState, Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
+use framewright::{Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
 
 use crate::boundary::{InArray, Out, OutArray, guarded, is_simple, living};
-use crate::error::{
-    Code, FW_E_ALIGNMENT, FW_E_ALREADY_FREE, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_E_OFFLINE,
-    FW_E_QUARANTINED, FW_OK,
-};
+use crate::error::{Code, FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_OK};
 use crate::handles::{ArenaRecord, Living, fw_arena};
 use crate::place::order_of;
 use crate::request::gfp;
@@ -238,8 +235,8 @@ pub unsafe extern "C" fn fw_free_bulk(
 ///
 /// The size is rounded up to whole pages, not to a power of two. Free the range by `fw_free_range`, whole or in parts.
 ///
-/// @param alignment  A power of two in bytes, up to the largest block. It may be larger than `bytes`; less than a page
-///                   means a page.
+/// @param alignment  A power of two in bytes, up to the arena's size. It may be larger than `bytes`; less than a page
+///                   means a page. Above the largest block it needs as much more free memory as it is larger.
 /// @return 0; or an error as of `fw_alloc`; FW_E_ZERO_SIZE, FW_E_ALIGNMENT, FW_E_OVERFLOW; FW_E_IN_INTERRUPT in a
 ///         handler.
 ///
@@ -262,12 +259,28 @@ pub unsafe extern "C" fn fw_alloc_range(
         let (gfp, place) = (gfp(flags).ok_or(FW_E_FLAGS)?, living.place());
         let frames = place.frames_of(bytes)?;
         let align = place.order_of_alignment(alignment);
-        // Frame 0 lies at a multiple of the largest block. A larger alignment would be one of numbers alone.
-        if !alignment.is_power_of_two() || align > living.pages().geometry().max_order {
+        let (largest, arena) = (living.pages().geometry().max_order, living.arena().report().bytes);
+        if !alignment.is_power_of_two() || (align > largest && alignment as u64 > arena) {
             return Err(FW_E_ALIGNMENT);
         }
-        let range = living.pages().alloc_contig(frames, align, &Request::page(gfp)).map_err(|error| error.code())?;
-        out.put(place.pointer(range.start));
+        // Frame 0 lies at a multiple of the largest block. A larger alignment of numbers would be none of addresses.
+        let spare = align.frames().saturating_sub(largest.frames());
+        let request = Request::page(gfp);
+        let found = living.pages().alloc_contig(frames.saturating_add(spare), align.min(largest), &request);
+        let found = found.map_err(|error| error.code())?;
+        if spare == 0 {
+            out.put(place.pointer(found.start));
+            return Ok(());
+        }
+        let address = place.pointer(found.start).addr();
+        let skipped = (address.next_multiple_of(alignment) - address) / living.arena().page_size();
+        let start = found.start.add(skipped as u64);
+        for rest in [PfnRange { end: start, ..found }, PfnRange { start: start.add(frames), ..found }] {
+            if !rest.is_empty() {
+                living.pages().free_range(rest).map_err(|error| living.free_error(error))?;
+            }
+        }
+        out.put(place.pointer(start));
         Ok(())
     })
 }
@@ -334,13 +347,7 @@ pub unsafe extern "C" fn fw_find(
         // SAFETY: the caller's promise.
         let (block, order) = unsafe { (Out::optional(block)?, Out::optional(order)?) };
         let none = if address.is_null() { FW_E_NULL } else { FW_E_FOREIGN };
-        let (head, found) = match living.pages().state_of(living.arena().pfn_of(address).ok_or(none)?) {
-            FrameState::Allocated(head, found) => (head, found),
-            FrameState::Free(..) | FrameState::Pcp(..) => return Err(FW_E_ALREADY_FREE),
-            FrameState::Offline(..) => return Err(FW_E_OFFLINE),
-            FrameState::Quarantined(..) => return Err(FW_E_QUARANTINED),
-            FrameState::Hole => return Err(FW_E_FOREIGN),
-        };
+        let (head, found) = living.block_around(living.arena().pfn_of(address).ok_or(none)?)?;
         if let Some(block) = block {
             block.put(living.place().pointer(head));
         }

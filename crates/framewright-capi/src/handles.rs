@@ -29,10 +29,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
-use framewright::{Allocator, FreeError, Local, Pfn};
+use framewright::{Allocator, FrameState, FreeError, Local, Order, Pfn};
 use framewright_rt::{Arena, Export, Native, thread_mark};
 
-use crate::error::{FW_E_HANDLES, FW_E_NO_CPU};
+use crate::error::{FW_E_ALREADY_FREE, FW_E_HANDLES, FW_E_NO_CPU, FW_E_OFFLINE, FW_E_QUARANTINED};
 use crate::place::{Place, free_error};
 
 /// An arena: memory with an allocator over it.
@@ -223,6 +223,20 @@ impl<'c> Living<'c> {
     /// The code of a refused free.
     pub(crate) fn free_error(self, error: FreeError) -> c_int {
         free_error(self.place(), self.arena(), error)
+    }
+
+    /// The allocated block that a frame is a part of: its first frame and its order.
+    ///
+    /// # Errors
+    /// The frame is not allocated.
+    pub(crate) fn block_around(self, pfn: Pfn) -> Result<(Pfn, Order), c_int> {
+        match self.pages().state_of(pfn) {
+            FrameState::Allocated(head, order) => Ok((head, order)),
+            FrameState::Free(..) | FrameState::Pcp(..) => Err(FW_E_ALREADY_FREE),
+            FrameState::Offline(..) => Err(FW_E_OFFLINE),
+            FrameState::Quarantined(..) => Err(FW_E_QUARANTINED),
+            FrameState::Hole => Err(self.free_error(FreeError::Foreign(pfn))),
+        }
     }
 
     /// Open local handles.

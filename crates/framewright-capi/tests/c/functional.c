@@ -134,6 +134,43 @@ static void ranges_are_freed_in_parts(void)
     destroy(arena);
 }
 
+/* The largest block is 1 MiB, and the alignment is larger. */
+static void ranges_are_aligned_above_the_largest_block(void)
+{
+    fw_options options = options_of(64 * MIB, 0);
+    options.max_order = 8;
+    fw_arena *arena;
+    OK(fw_arena_create(&options, &arena));
+    for (size_t alignment = 2 * MIB; alignment <= 16 * MIB; alignment *= 2) {
+        void *starts[2];
+        for (int i = 0; i < 2; i++) {
+            OK(fw_alloc_range(arena, FW_USER, 5 * PAGE, alignment, &starts[i]));
+            CHECK((uintptr_t)starts[i] % alignment == 0);
+            memset(starts[i], 3, 5 * PAGE);
+        }
+        CHECK(starts[0] != starts[1] && stats_of(arena).allocated == 10);
+        validate(arena);
+        for (int i = 0; i < 2; i++)
+            OK(fw_free_range(arena, starts[i], 5 * PAGE));
+    }
+    destroy(arena);
+}
+
+static void parts_are_discarded(void)
+{
+    fw_arena *arena = arena_of(64 * MIB, 0);
+    void *out;
+    OK(fw_alloc_range(arena, FW_USER, 100 * PAGE, PAGE, &out));
+    char *start = out;
+    memset(start, 8, 100 * PAGE);
+    /* It begins and ends inside of blocks, and has whole ones between. */
+    OK(fw_discard_range(arena, start + 3 * PAGE, 94 * PAGE - 1));
+    CHECK(is_filled(start, 3 * PAGE, 8) && is_filled(start + 97 * PAGE, 3 * PAGE, 8));
+    CHECK(is_filled(start + 3 * PAGE, 94 * PAGE, 0));
+    OK(fw_free_range(arena, start, 100 * PAGE));
+    destroy(arena);
+}
+
 static void memory_goes_back_to_the_system(void)
 {
     fw_arena *arena = arena_of(64 * MIB, 0);
@@ -436,6 +473,8 @@ int main(void)
     zeroed_blocks_are_zero();
     bulk_blocks_are_apart();
     ranges_are_freed_in_parts();
+    ranges_are_aligned_above_the_largest_block();
+    parts_are_discarded();
     memory_goes_back_to_the_system();
     an_arena_grows_and_shrinks();
     texts_are_cut_to_fit();

@@ -131,6 +131,22 @@ static int trim_given_memory(struct world *w)
     return code;
 }
 
+static int discard_range_given_memory(struct world *w)
+{
+    (void)w;
+    fw_options *o = wrong_options();
+    fw_arena *arena;
+    void *start;
+    o->memory = memory;
+    o->bytes = 4 * MIB;
+    OK(fw_arena_create(o, &arena));
+    OK(fw_alloc_range(arena, FW_USER, 3 * PAGE, PAGE, &start));
+    int code = fw_discard_range(arena, start, 3 * PAGE);
+    OK(fw_free_range(arena, start, 3 * PAGE));
+    OK(fw_arena_destroy(arena, 0));
+    return code;
+}
+
 static const struct misuse MISUSES[] = {
 #define MISUSE(name, expected) {#name, name, expected}
     MISUSE(options_null, FW_E_NULL),
@@ -190,6 +206,7 @@ static const struct misuse MISUSES[] = {
     MISUSE(init_size_0, FW_E_STRUCT),
     MISUSE(init_size_huge, FW_E_STRUCT),
     MISUSE(trim_given_memory, FW_E_UNSUPPORTED),
+    MISUSE(discard_range_given_memory, FW_E_UNSUPPORTED),
 };
 
 int main(void)

@@ -24,6 +24,7 @@ static int range_alignment_0(struct world *w) { return range(w, PAGE, 0); }
 static int range_alignment_3(struct world *w) { return range(w, PAGE, 3); }
 static int range_alignment_odd(struct world *w) { return range(w, PAGE, PAGE + 1); }
 static int range_alignment_above_largest(struct world *w) { return range(w, PAGE, (size_t)1 << 40); }
+static int range_alignment_above_arena(struct world *w) { return range(w, PAGE, 32 * MIB); }
 static int range_alignment_largest_bit(struct world *w) { return range(w, PAGE, (size_t)1 << 63); }
 static int range_into_null(struct world *w) { return fw_alloc_range(A, FW_USER, PAGE, PAGE, NULL); }
 
@@ -110,6 +111,40 @@ static int discard_wrong_order(struct world *w)
     int code = fw_discard(A, block, 2);
     CHECK(block[PAGE] == 4);
     OK(fw_free(A, block, 1));
+    return code;
+}
+
+/* Discards a range at a block of order 2 whose contents must stay. */
+static int discard_range_at(struct world *w, ptrdiff_t distance, size_t bytes)
+{
+    char *block = block_of(A, 2);
+    memset(block, 6, 4 * PAGE);
+    int code = fw_discard_range(A, block + distance, bytes);
+    for (size_t i = 0; i < 4 * PAGE; i++)
+        CHECK(block[i] == 6);
+    OK(fw_free(A, block, 2));
+    return code;
+}
+
+static int discard_range_zero(struct world *w) { return discard_range_at(w, 0, 0); }
+static int discard_range_overflow(struct world *w) { return discard_range_at(w, 0, SIZE_MAX); }
+static int discard_range_misaligned(struct world *w) { return discard_range_at(w, 8, PAGE); }
+static int discard_range_too_long(struct world *w) { return discard_range_at(w, 0, 5 * PAGE); }
+static int discard_range_past_end(struct world *w) { return discard_range_at(w, 0, 64 * MIB); }
+static int discard_range_before_start(struct world *w) { return discard_range_at(w, -64 * (ptrdiff_t)MIB, 65 * MIB); }
+static int discard_range_null(struct world *w) { return fw_discard_range(A, NULL, PAGE); }
+static int discard_range_free(struct world *w) { return fw_discard_range(A, freed(w, 1), PAGE); }
+static int discard_range_no_arena(struct world *w) { return fw_discard_range(NULL, w, PAGE); }
+
+static int discard_range_part_free(struct world *w)
+{
+    char *block = block_of(A, 2);
+    memset(block, 6, 4 * PAGE);
+    OK(fw_free_range(A, block + 2 * PAGE, PAGE));
+    int code = fw_discard_range(A, block, 4 * PAGE);
+    CHECK(block[0] == 6 && block[4 * PAGE - 1] == 6);
+    OK(fw_free_range(A, block, 2 * PAGE));
+    OK(fw_free_range(A, block + 3 * PAGE, PAGE));
     return code;
 }
 
@@ -356,6 +391,7 @@ static const struct misuse MISUSES[] = {
     MISUSE(range_alignment_3, FW_E_ALIGNMENT),
     MISUSE(range_alignment_odd, FW_E_ALIGNMENT),
     MISUSE(range_alignment_above_largest, FW_E_ALIGNMENT),
+    MISUSE(range_alignment_above_arena, FW_E_ALIGNMENT),
     MISUSE(range_alignment_largest_bit, FW_E_ALIGNMENT),
     MISUSE(range_into_null, FW_E_NULL),
     MISUSE(free_range_zero, FW_E_ZERO_SIZE),
@@ -378,6 +414,16 @@ static const struct misuse MISUSES[] = {
     MISUSE(discard_null, FW_E_NULL),
     MISUSE(discard_order_256, FW_E_ORDER),
     MISUSE(discard_wrong_order, FW_E_WRONG_ORDER),
+    MISUSE(discard_range_zero, FW_E_ZERO_SIZE),
+    MISUSE(discard_range_overflow, FW_E_OVERFLOW),
+    MISUSE(discard_range_misaligned, FW_E_MISALIGNED),
+    MISUSE(discard_range_too_long, FW_E_ALREADY_FREE),
+    MISUSE(discard_range_past_end, FW_E_ALREADY_FREE),
+    MISUSE(discard_range_before_start, FW_E_FOREIGN),
+    MISUSE(discard_range_null, FW_E_NULL),
+    MISUSE(discard_range_free, FW_E_ALREADY_FREE),
+    MISUSE(discard_range_no_arena, FW_E_ARENA),
+    MISUSE(discard_range_part_free, FW_E_ALREADY_FREE),
     MISUSE(order_of_0, FW_E_ZERO_SIZE),
     MISUSE(order_of_too_much, FW_E_ORDER),
     MISUSE(order_of_overflow, FW_E_OVERFLOW),
