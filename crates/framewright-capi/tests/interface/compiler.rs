@@ -52,14 +52,28 @@ impl Compiler {
         assert!(output.status.success(), "{standard}: {errors}");
     }
 
-    /// Compiles a C program of the crate; `source` is its path there.
-    pub(crate) fn program(&self, source: &str, linking: Linking) -> PathBuf {
+    /// Returns whether a library is installed that C programs include and link; says loudly if it is not.
+    pub(crate) fn has(&self, what: &str, header: &str, library: &str, package: &str) -> bool {
+        let mut cc = Command::new("cc");
+        cc.args(["-x", "c", "-o"]).arg(self.folder.path().join("found")).args(["-", &format!("-l{library}")]);
+        let mut child = cc.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("cc starts");
+        let text = format!("#include <stdbool.h>\n#include <{header}>\nint main(void) {{ return 0; }}\n");
+        child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("cc reads");
+        let is_there = child.wait().expect("cc ends").success();
+        if !is_there {
+            skipped(what, &format!("the library {library} is not installed (Debian: package {package})"));
+        }
+        is_there
+    }
+
+    /// Compiles a C program of the crate, linked with `libraries` too; `source` is its path there.
+    pub(crate) fn program(&self, source: &str, linking: Linking, libraries: &[&str]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let name = source.file_stem().expect("a source has a name").to_owned();
         let program = self.folder.path().join(name).with_extension(format!("{linking:?}"));
         let mut cc = Command::new("cc");
         cc.args(STRICT).args(["-std=c11", "-O1", "-g", "-pthread", "-D_GNU_SOURCE"]).arg(include());
-        cc.arg(&source).arg("-o").arg(&program);
+        cc.arg(format!("-I{}/adapters", env!("CARGO_MANIFEST_DIR"))).arg(&source).arg("-o").arg(&program);
         match linking {
             // What Rust's standard library needs: `rustc --print native-static-libs`.
             Linking::Static => cc.arg(library("a")).args(["-lpthread", "-ldl", "-lm"]),
@@ -72,6 +86,7 @@ impl Compiler {
                 cc.arg(library).arg(format!("-Wl,-rpath,{}", self.folder.path().display()))
             }
         };
+        cc.args(libraries.iter().map(|library| format!("-l{library}")));
         let output = cc.output().expect("cc starts");
         assert!(output.status.success(), "{source:?}: {}", String::from_utf8_lossy(&output.stderr));
         program

@@ -2,4 +2,5 @@
 
 mod header;
 mod programs;
+mod adapters;
 mod compiler;
