@@ -10,7 +10,9 @@ use vm_memory::GuestRegionCollectionError;
 #[non_exhaustive]
 pub enum Error {
     /// A range is empty, ends beyond the largest address, or is no multiple of its unit.
-    #[error("{bytes:#x} bytes from guest address {start:#x} on: not empty, and a multiple of {unit:#x} bytes, is needed")]
+    #[error(
+        "{bytes:#x} bytes from guest address {start:#x} on: not empty, and a multiple of {unit:#x} bytes, is needed"
+    )]
     BadRange {
         /// First guest address.
         start: u64,

@@ -24,7 +24,8 @@ impl RangeSet {
     pub(crate) fn insert(&mut self, range: Range<u64>) -> Range<u64> {
         let mut joined = range;
         // Each range that overlaps or touches: it begins no later than the new one ends.
-        while let Some((&start, &end)) = self.ends.range(..=joined.end).next_back().filter(|entry| *entry.1 >= joined.start)
+        while let Some((&start, &end)) =
+            self.ends.range(..=joined.end).next_back().filter(|entry| *entry.1 >= joined.start)
         {
             self.ends.remove(&start);
             self.count -= end - start;
@@ -37,7 +38,8 @@ impl RangeSet {
 
     /// Removes a range.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
-        while let Some((&start, &end)) = self.ends.range(..range.end).next_back().filter(|entry| *entry.1 > range.start) {
+        while let Some((&start, &end)) = self.ends.range(..range.end).next_back().filter(|entry| *entry.1 > range.start)
+        {
             self.ends.remove(&start);
             self.count -= end - start;
             for rest in [start..range.start, range.end..end] {
@@ -71,7 +73,10 @@ mod tests {
                 let joined = set.insert(range);
                 let (first, last) = (joined.start as usize, joined.end as usize);
                 assert!(first <= start && end <= last && flags[first..last].iter().all(|&flag| flag));
-                assert!((first == 0 || !flags[first - 1]) && (last == SIZE || !flags[last]), "a neighbour was not joined");
+                assert!(
+                    (first == 0 || !flags[first - 1]) && (last == SIZE || !flags[last]),
+                    "a neighbour was not joined"
+                );
             } else {
                 set.remove(range);
             }
