@@ -6,4 +6,5 @@ mod sharing;
 mod reporting;
 mod balloon;
 mod guest_kernel;
+mod race;
 mod resident;
