@@ -7,4 +7,6 @@ mod reporting;
 mod balloon;
 mod guest_kernel;
 mod race;
+#[cfg(target_arch = "x86_64")]
+mod virtual_machine;
 mod resident;
