@@ -40,4 +40,4 @@ mod stamp;
 
 pub use listing::{Group, Groups, Listing, Name, NamedGroups};
 pub use stamp::{Stamp, Tag};
-pub use table::{Blocks, TaggedBlock, Tags};
+pub use table::{TaggedBlock, TaggedBlocks, Tags};

@@ -22,7 +22,7 @@ impl Stamp {
 
     /// Returns the stamp of `tag` at a time in nanoseconds.
     pub const fn at(tag: Tag, nanoseconds: u64) -> Stamp {
-        Stamp { tag, time: (nanoseconds >> Stamp::SHIFT) as u32 & Word::TIMES }
+        Stamp { tag, time: (nanoseconds >> Stamp::SHIFT) as u32 & Entry::TIMES }
     }
 
     /// Returns the time in nanoseconds, rounded down to a unit.
@@ -31,42 +31,42 @@ impl Stamp {
     }
 }
 
-/// Word of a frame in the table. 0: no tag is known for a block that starts here.
+/// Entry of a frame in the table. 0: no tag is known for a block that starts here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Word(pub(super) u64);
+pub(super) struct Entry(pub(super) u64);
 
 // Bits: 0 recorded, 1-5 order, 6-31 time, 32-63 tag. A word without bit 0 whose other bits are set is withdrawn.
-impl Word {
+impl Entry {
     const RECORDED: u64 = 1;
     const ORDER: u32 = 1;
     const TIME: u32 = 6;
     const TAG: u32 = 32;
-    const TIMES: u32 = (1 << (Word::TAG - Word::TIME)) - 1;
+    const TIMES: u32 = (1 << (Entry::TAG - Entry::TIME)) - 1;
 
-    pub(super) const NOTHING: Word = Word(0);
+    pub(super) const NOTHING: Entry = Entry(0);
 
     /// Returns the word of a block of `order`.
-    pub(super) const fn new(stamp: Stamp, order: Order) -> Word {
-        let time = (stamp.time & Word::TIMES) as u64;
+    pub(super) const fn new(stamp: Stamp, order: Order) -> Entry {
+        let time = (stamp.time & Entry::TIMES) as u64;
         let (tag, order) = (stamp.tag.0 as u64, (order.0 & 0x1f) as u64);
-        Word(tag << Word::TAG | time << Word::TIME | order << Word::ORDER | Word::RECORDED)
+        Entry(tag << Entry::TAG | time << Entry::TIME | order << Entry::ORDER | Entry::RECORDED)
     }
 
     /// Returns the stamp, if one is recorded for a block of `order`.
     pub(super) const fn stamp(self, order: Order) -> Option<Stamp> {
-        let is_recorded = self.0 & Word::RECORDED != 0 && (self.0 >> Word::ORDER) as u8 & 0x1f == order.0;
-        let time = (self.0 >> Word::TIME) as u32 & Word::TIMES;
-        if is_recorded { Some(Stamp { tag: Tag((self.0 >> Word::TAG) as u32), time }) } else { None }
+        let is_recorded = self.0 & Entry::RECORDED != 0 && (self.0 >> Entry::ORDER) as u8 & 0x1f == order.0;
+        let time = (self.0 >> Entry::TIME) as u32 & Entry::TIMES;
+        if is_recorded { Some(Stamp { tag: Tag((self.0 >> Entry::TAG) as u32), time }) } else { None }
     }
 
     /// Recorded → withdrawn; all others → nothing.
-    pub(super) const fn withdrawn(self) -> Word {
-        if self.0 & Word::RECORDED != 0 { Word(self.0 & !Word::RECORDED) } else { Word::NOTHING }
+    pub(super) const fn withdrawn(self) -> Entry {
+        if self.0 & Entry::RECORDED != 0 { Entry(self.0 & !Entry::RECORDED) } else { Entry::NOTHING }
     }
 
     /// Withdrawn → recorded; all others stay.
-    pub(super) const fn restored(self) -> Word {
-        if self.0 == 0 { self } else { Word(self.0 | Word::RECORDED) }
+    pub(super) const fn restored(self) -> Entry {
+        if self.0 == 0 { self } else { Entry(self.0 | Entry::RECORDED) }
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     const STAMPS: [Stamp; 4] = [
         Stamp { tag: Tag(0), time: 0 },
         Stamp { tag: Tag(u32::MAX), time: 0 },
-        Stamp { tag: Tag(0), time: Word::TIMES },
+        Stamp { tag: Tag(0), time: Entry::TIMES },
         Stamp { tag: Tag(0x1234_5678), time: 0x0155_5555 },
     ];
 
@@ -85,16 +85,16 @@ mod tests {
     fn a_word_returns_what_was_recorded_for_its_order_alone() {
         for stamp in STAMPS {
             for order in Order(0).up_to(Order(31)) {
-                let word = Word::new(stamp, order);
+                let word = Entry::new(stamp, order);
                 assert_eq!(word.stamp(order), Some(stamp));
                 assert_eq!(word.stamp(Order(order.0 ^ 1)), None);
                 let gone = word.withdrawn();
                 assert_eq!((gone.stamp(order), gone.restored()), (None, word));
-                assert_eq!(gone.withdrawn(), Word::NOTHING, "withdrawn twice");
+                assert_eq!(gone.withdrawn(), Entry::NOTHING, "withdrawn twice");
             }
         }
-        assert_eq!((Word::NOTHING.withdrawn(), Word::NOTHING.restored()), (Word::NOTHING, Word::NOTHING));
-        assert_eq!(Word::new(STAMPS[0], Order(32)).stamp(Order(32)), None, "no block has this order");
+        assert_eq!((Entry::NOTHING.withdrawn(), Entry::NOTHING.restored()), (Entry::NOTHING, Entry::NOTHING));
+        assert_eq!(Entry::new(STAMPS[0], Order(32)).stamp(Order(32)), None, "no block has this order");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::api::allocator::Allocator;
 use crate::frame::bad_free::refusal;
 use crate::frame::frame::{Frames, Part};
 use crate::seam::machine::{Machine, Ordering, Word as _};
-use crate::tags::stamp::{Stamp, Tag, Word};
+use crate::tags::stamp::{Entry, Stamp, Tag};
 use crate::types::error::FreeError;
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
 
@@ -52,7 +52,7 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
     /// then.
     pub fn record(&self, range: PfnRange, stamp: Stamp) -> Result<(), FreeError> {
         self.check(range)?;
-        self.visit(range, |order, _| Word::new(stamp, order));
+        self.visit(range, |order, _| Entry::new(stamp, order));
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
         let mut known = 0_u64;
         self.visit(range, |order, word| {
             known = known.wrapping_add(word.stamp(order).is_some().into());
-            Word::NOTHING
+            Entry::NOTHING
         });
         Ok(known)
     }
@@ -109,8 +109,8 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
     ///
     /// Takes time in proportion to the number of blocks, free ones included, and to the size of holes. Context: any.
     /// Other CPUs may allocate and free meanwhile: each block was allocated at some moment of the walk.
-    pub const fn blocks(&self) -> Blocks<'t, 'a, M> {
-        Blocks { tags: Tags { pages: self.pages, words: self.words }, next: 0 }
+    pub const fn blocks(&self) -> TaggedBlocks<'t, 'a, M> {
+        TaggedBlocks { tags: Tags { pages: self.pages, words: self.words }, next: 0 }
     }
 
     /// Returns the allocated block that contains a frame.
@@ -147,13 +147,13 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
     }
 
     /// Changes the word of every allocated block that a range has frames of.
-    fn visit(&self, range: PfnRange, mut change: impl FnMut(Order, Word) -> Word) {
+    fn visit(&self, range: PfnRange, mut change: impl FnMut(Order, Entry) -> Entry) {
         let mut pfn = range.start;
         while pfn < range.end {
             let Some((head, order)) = self.at(pfn) else { return };
             if let Some(word) = self.words.get(head.index()) {
                 // Relaxed: the word of a block is its owner's. A listing needs no more than one whole word.
-                word.store(change(order, Word(word.load(Ordering::Relaxed))).0, Ordering::Relaxed);
+                word.store(change(order, Entry(word.load(Ordering::Relaxed))).0, Ordering::Relaxed);
             }
             pfn = self.pfn(head).add(order.frames());
         }
@@ -163,8 +163,8 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
         frames(self.pages).pfn(frame)
     }
 
-    fn word(&self, frame: Frame) -> Word {
-        self.words.get(frame.index()).map_or(Word::NOTHING, |word| Word(word.load(Ordering::Relaxed)))
+    fn word(&self, frame: Frame) -> Entry {
+        self.words.get(frame.index()).map_or(Entry::NOTHING, |word| Entry(word.load(Ordering::Relaxed)))
     }
 }
 
@@ -184,13 +184,13 @@ pub struct TaggedBlock {
 }
 
 /// Iterator over the allocated blocks; from [`Tags::blocks`].
-pub struct Blocks<'t, 'a, M: Machine> {
+pub struct TaggedBlocks<'t, 'a, M: Machine> {
     tags: Tags<'t, 'a, M>,
     /// Number of the next descriptor.
     next: u64,
 }
 
-impl<M: Machine> Iterator for Blocks<'_, '_, M> {
+impl<M: Machine> Iterator for TaggedBlocks<'_, '_, M> {
     type Item = TaggedBlock;
 
     fn next(&mut self) -> Option<TaggedBlock> {
