@@ -53,6 +53,10 @@ call! {
         [PfnRange::within_bytes(start, end, page_shift), PfnRange::around_bytes(start, end, page_shift)]
     }
 
+    fn bytes_of_range(range: PfnRange, page_shift: u8) -> core::ops::Range<u64> {
+        range.bytes(page_shift)
+    }
+
     fn pfn_blocks(pfn: Pfn, order: Order, max_order: Order) -> u64 {
         PfnRange::block(pfn, order).blocks(max_order).fold(0, |sum, (pfn, order)| sum ^ pfn.0 ^ order.frames())
     }
@@ -301,6 +305,14 @@ call! {
 
     fn alloc_contig(pages: &'static Pages, frames: u64, align: Order, request: Request) -> Result<PfnRange, AllocError> {
         pages.alloc_contig(frames, align, &request)
+    }
+
+    fn alloc_exact(pages: &'static Pages, bytes: u64, align: u64, request: Request) -> Result<PfnRange, AllocError> {
+        pages.alloc_exact(bytes, align, &request)
+    }
+
+    fn free_exact(pages: &'static Pages, range: PfnRange) -> Result<(), FreeError> {
+        pages.free_exact(range)
     }
 
     fn free_range(pages: &'static Pages, range: PfnRange) -> Result<(), FreeError> {

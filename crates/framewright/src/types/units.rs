@@ -13,6 +13,7 @@
 //! Every block of the largest order stays aligned as a `Frame`, so buddy arithmetic works on it unchanged.
 
 use core::fmt;
+use core::ops::Range;
 
 /// Page frame number: the address of a page divided by the page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -85,6 +86,13 @@ impl PfnRange {
         PfnRange::new(frames_down(start, page_shift), frames_up(end, page_shift))
     }
 
+    /// Returns the addresses of the frames, in bytes; saturates.
+    ///
+    /// A frame has 2^`page_shift` bytes.
+    pub const fn bytes(self, page_shift: u8) -> Range<u64> {
+        Range { start: bytes(self.start.0, page_shift), end: bytes(self.end.0, page_shift) }
+    }
+
     /// Returns the range of the block of `order` at `pfn`.
     pub const fn block(pfn: Pfn, order: Order) -> PfnRange {
         PfnRange { start: pfn, end: pfn.add(order.frames()) }
@@ -143,6 +151,13 @@ const fn frames_up(bytes: u64, page_shift: u8) -> u64 {
     let down = frames_down(bytes, page_shift);
     let is_whole = bytes.trailing_zeros() >= page_shift as u32;
     if is_whole { down } else { down.saturating_add(1) }
+}
+
+const fn bytes(frames: u64, page_shift: u8) -> u64 {
+    match 1_u64.checked_shl(page_shift as u32) {
+        Some(page) => frames.saturating_mul(page),
+        None => u64::MAX,
+    }
 }
 
 /// Iterator over the blocks that tile a range; see [`PfnRange::blocks`].
@@ -431,6 +446,9 @@ mod tests {
         }
         assert_eq!(PfnRange::within_bytes(1, 9, 64), PfnRange::new(1, 0));
         assert!(PfnRange::within_bytes(5, 9, 12).is_empty());
+        assert_eq!(PfnRange::new(1, 3).bytes(12), 0x1000..0x3000);
+        assert_eq!(PfnRange::new(1, u64::MAX).bytes(12), 0x1000..u64::MAX);
+        assert_eq!(PfnRange::new(1, 1).bytes(64), u64::MAX..u64::MAX);
     }
 
     #[test]

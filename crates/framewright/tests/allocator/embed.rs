@@ -103,6 +103,46 @@ fn ranges_are_taken_and_freed_in_any_pieces() {
 }
 
 #[test]
+fn bytes_are_allocated_exactly_and_freed_in_parts() {
+    on_small_machine(|pages| {
+        let request = Request::new(GFP_KERNEL, 7);
+        for (bytes, align, frames, order) in [
+            (1, 1, 1, 0),
+            (4096, 4096, 1, 0),
+            (4096, 8192, 1, 1),
+            (4097, 0, 2, 0),
+            (17 << 12, 3 << 12, 17, 2),
+            (1 << 21, 1 << 21, 512, 9),
+            (5 << 20, 1 << 23, 1280, 11),
+        ] {
+            let range = pages.alloc_exact(bytes, align, &request).unwrap();
+            assert_eq!((range.frames(), range.start.is_aligned(Order(order))), (frames, true), "{bytes} {align}");
+            pages.validate().unwrap();
+            // From the middle outwards, as callers that free page by page may.
+            let middle = range.start.add(frames / 2);
+            for part in [
+                PfnRange { start: middle, end: middle.add(1) },
+                PfnRange { start: middle.add(1), end: range.end },
+                PfnRange { start: range.start, end: middle },
+            ] {
+                if !part.is_empty() {
+                    pages.free_exact(part).unwrap();
+                    assert!(pages.free_exact(part).is_err(), "freed twice");
+                }
+            }
+        }
+        assert!(pages.alloc_exact(0, 1, &request).is_err());
+        assert!(pages.alloc_exact(u64::MAX, 1, &request).is_err());
+        assert!(pages.alloc_exact(1, u64::MAX, &request).is_err());
+        assert!(pages.free_exact(PfnRange::new(0x200, 0x200)).is_err());
+        let bad = pages.counters().bad_frees;
+        let run = pages.alloc_exact(4 << 12, 1, &request).unwrap();
+        (run.start.0..run.end.0).for_each(|pfn| pages.free_exact(PfnRange::block(Pfn(pfn), Order(0))).unwrap());
+        assert_eq!(pages.counters().bad_frees, bad, "a part of a block is no bad free");
+    });
+}
+
+#[test]
 fn memory_and_cpus_come_and_go() {
     on_small_machine(|pages| {
         pages.set_pageblock_type(Pfn(0x100000), MigrateType::Reclaimable).unwrap();
