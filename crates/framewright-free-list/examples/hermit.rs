@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let layout = PageLayout::from_size_align(11 * free_list::PAGE_SIZE, 1 << 16).map_err(|error| error.to_string())?;
     let stack = PageRangeBox::<FrameAlloc>(FrameAlloc::allocate(layout).map_err(|_| "no memory")?, PhantomData);
     println!("a stack: {}", stack.0);
-    let device = PageRange::new(0x100_0000, 0x100_3000).map_err(|error| error.to_string())?;
+    let device = PageRange::new(0x500_0000, 0x500_3000).map_err(|error| error.to_string())?;
     FrameAlloc::allocate_at(device).map_err(|_| "in use")?;
     assert!(FrameAlloc::allocate_at(device).is_err(), "its pages have an owner now");
     drop(stack);
@@ -100,4 +100,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(pages.validate()?.free, before, "every page came back");
     print!("{}", report::BuddyInfo(pages));
     Ok(())
+}
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
 }

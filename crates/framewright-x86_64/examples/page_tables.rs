@@ -100,3 +100,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print!("{}", report::BuddyInfo(pages));
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}
