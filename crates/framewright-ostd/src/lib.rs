@@ -1,0 +1,36 @@
+//! Framewright as global frame allocator of a kernel over OSTD, the framework of Asterinas.
+//!
+//! OSTD has a trait for it, `GlobalFrameAllocator`, with three methods. [`frame_allocator!`] makes a type that implements
+//! it.
+//!
+//! | the trait asks | what happens |
+//! |---|---|
+//! | `add_free_memory`, once for each range, before the first `alloc` | the range is noted; all boot together at the first `alloc` |
+//! | no memory of its own, no heap | the descriptors lie in the highest range; OSTD's metadata says that they are in use |
+//! | `alloc(layout)`: any number of frames, any alignment, from any context | [`Allocator::alloc_exact`] with the CPU's interrupts off |
+//! | `dealloc`: any part of what was allocated, in any order | [`Allocator::free_exact`] |
+//! | `dealloc` of frames that OSTD took before there was an allocator | those frames lie below an added range; they are allocated at boot |
+//! | no node, no flags, no reason of a failure | one node, unmovable, no reserves; `None` only when memory is used up or in pieces |
+//! | no zeros: OSTD clears frames itself | no flag for zeros |
+//! | a safe trait | a wrong free is refused, and said on the console |
+//!
+//! The crate depends on no version of OSTD. The macro names what it needs of it, in the crate that has chosen one.
+//!
+//! The files stand in the order of a call.
+//!
+//! [`Allocator::alloc_exact`]: framewright::Allocator::alloc_exact
+//! [`Allocator::free_exact`]: framewright::Allocator::free_exact
+#![no_std]
+#![deny(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod glue; // what is written over OSTD's names
+mod frames; // the three calls; boot
+mod host; // what is asked of OSTD
+mod ranges; // memory that was added before boot
+
+pub use frames::Frames;
+pub use host::{Host, Hosted};
+
+/// The allocator of a host.
+pub type Pages<H> = framewright_kernel::Pages<Hosted<H>>;
