@@ -161,7 +161,7 @@ fn play(cpu: u32, turns: usize) -> BTreeMap<usize, usize> {
         (state >> 33) as usize % limit
     };
     for _ in 0..turns {
-        if below(2) == 0 {
+        if held.len() < 60 && below(2) == 0 {
             let (pages, align) = (if below(4) == 0 { 1 + below(40) } else { 1 }, 1 << below(4));
             if let Some(start) = FRAMES.alloc(layout(pages, align)) {
                 assert_eq!(start % (align * PAGE_SIZE), 0);
@@ -221,7 +221,7 @@ fn a_kernel_boots_and_runs() {
     assert_eq!(free_frames(), usable as u64 + 16);
 
     let held: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cpu::CPUS as u32).map(|cpu| scope.spawn(move || play(cpu, 20_000))).collect();
+        let threads: Vec<_> = (0..cpu::CPUS as u32).map(|cpu| scope.spawn(move || play(cpu, 5_000))).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let mut sorted = held.clone();
