@@ -3,9 +3,9 @@
 //! OSTD adds its usable ranges one by one, and then allocates. The allocator needs the whole map to boot. So ranges are
 //! noted here, in words that a static can hold.
 //!
-//! Below each range lies memory that OSTD has allocated before there was an allocator: it takes a range from its start,
-//! and adds what remains. Some of it comes back later, such as the tables of the first page table. So the map has the
-//! memory below each range too, up to [`BELOW`] of it.
+//! Below a range lies memory that OSTD has allocated before there was an allocator: it takes a range from its start, and
+//! adds what remains. Some of that comes back later, such as the tables of the first page table. So the map has the
+//! memory below each range too, as much as OSTD may have taken.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -14,10 +14,12 @@ use framewright::{PfnRange, Region};
 /// Ranges that can be noted: more than firmware has been seen to name.
 pub(crate) const MOST: usize = 128;
 
-/// Frames below an added range that may have been allocated early: 64 MiB.
+/// Frames that have one frame of metadata in OSTD: 64 bytes each.
+const FRAMES_OF_METADATA: u64 = 64;
+/// Frames that OSTD may have taken early besides its metadata: 64 MiB.
 ///
-/// OSTD maps its metadata by early page tables, after it has allocated the metadata: 32 frames for 4 GiB, 8,192 for 1 TiB.
-const BELOW: u64 = 1 << 14;
+/// The most of it are page tables of the metadata: 64 for 8 GiB, 8,192 for 1 TiB.
+const TAKEN: u64 = 1 << 14;
 
 /// A list with room for `N` elements.
 pub(crate) struct List<T, const N: usize> {
@@ -80,10 +82,11 @@ impl Ranges {
         }
         ranges.sort_unstable_by_key(|range| range.start);
         let mut map = Map { regions: List::new(Region::usable(0, 0, 0)), early: List::new(PfnRange::default()) };
+        let taken = ranges.iter().map(|range| range.end.0).max().unwrap_or(0) / FRAMES_OF_METADATA + TAKEN;
         let mut before = 0_u64;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             let start = range.start.0;
-            let below = PfnRange::new(before.max(start.saturating_sub(BELOW)), start);
+            let below = PfnRange::new(before.max(start.saturating_sub(taken)), start);
             if !below.is_empty() {
                 map.regions.push(Region::usable(below.start.0, below.end.0, 0));
                 map.early.push(below);
@@ -106,7 +109,7 @@ mod tests {
             assert!(ranges.note(PfnRange::new(start, end)));
         }
         let map = ranges.map();
-        let early = [(0x9f, 0x100), (0x6000, 0x7000), (0xf_c000, 0x10_0000)];
+        let early = [(0x9f, 0x100), (0x6000, 0x7000), (0xf_4000, 0x10_0000)];
         assert_eq!(map.early.as_slice(), early.map(|(start, end)| PfnRange::new(start, end)));
         let regions = map.regions.as_slice();
         assert_eq!(regions.len(), 7);
