@@ -19,6 +19,7 @@ cd "$(dirname "$0")/.."
 crates=(
     crates/framewright/src
     crates/framewright-kernel/src
+    crates/framewright-ostd/src
     crates/framewright-rt/src
     crates/framewright-capi/src
     crates/framewright-vm-memory/src

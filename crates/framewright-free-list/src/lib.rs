@@ -1,14 +1,14 @@
 //! Framewright with the types of the crate [`free_list`], which manages the memory of the unikernel Hermit.
 //!
-//! Hermit's kernel has a trait `PageRangeAllocator` of its own, and serves physical memory by a `FreeList` under a lock.
-//! [`PageRanges`] has the calls that its implementation makes, with the same types and names:
+//! Hermit's kernel has a trait `PageRangeAllocator` of its own, and serves physical memory by a `FreeList` under a
+//! lock. [`PageRanges`] has the calls that its implementation makes, with the same types and names:
 //!
 //! | [`free_list::FreeList`] | [`PageRanges`] |
 //! |---|---|
 //! | `allocate(layout)` | [`Allocator::alloc_exact`]: any number of pages, any alignment |
 //! | `allocate_at(range)` | [`Allocator::alloc_range`]: just these pages; not in an interrupt |
 //! | `deallocate(range)` of what was allocated, whole or in parts | [`Allocator::free_exact`] |
-//! | `deallocate(range)` of new memory | refused as [`FreeError::Foreign`] or [`FreeError::Offline`]: boot names all memory, [`Allocator::bring_online`] frees what boot withheld |
+//! | `deallocate(range)` of new memory | refused: boot names all memory |
 //! | `allocate_outside_of`, `allocate_with` | none: a limit of addresses is [`Request::below`] |
 //! | `&mut self` | `&self`: no lock around it |
 //! | a list that grows by the global allocator | descriptors of a fixed size |

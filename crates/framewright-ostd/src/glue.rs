@@ -1,7 +1,7 @@
 //! The macro that writes the glue between OSTD and [`Frames`](crate::Frames).
 //!
-//! It is expanded in the kernel's crate, so `::ostd` is the version that the kernel has chosen. The names below exist in
-//! OSTD 0.17, 0.18 and 0.19; one trait has moved in between.
+//! It is expanded in the kernel's crate, so `::ostd` is the version that the kernel has chosen. The names below exist
+//! in OSTD 0.17, 0.18 and 0.19; one trait has moved in between.
 //!
 //! Cost: an allocation is a call through OSTD's `dyn GlobalFrameAllocator`, a switch of the interrupts, and one of the
 //! core's calls.
@@ -36,8 +36,8 @@ macro_rules! frame_allocator {
         const _: () = {
             static FRAMES: $crate::Frames<$name> = $crate::Frames::new();
 
-            // SAFETY: a guard of OSTD holds the interrupts of this CPU off, which also keeps the task on it. OSTD numbers
-            // the CPUs from 0. A segment that was made of unused frames is theirs alone, and is never given up.
+            // SAFETY: a guard of OSTD holds the interrupts of this CPU off, which also keeps the task on it. OSTD
+            // numbers the CPUs from 0. A segment made of unused frames is their only owner, and is never given up.
             unsafe impl $crate::Host for $name {
                 fn cpus() -> usize {
                     ::ostd::cpu::num_cpus()

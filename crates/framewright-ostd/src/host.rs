@@ -39,13 +39,13 @@ impl<H: Host> Hosted<H> {
     pub(crate) const KERNEL: &'static Hosted<H> = &Hosted(PhantomData);
 }
 
-// SAFETY: `Frames` alone has the allocator, and calls it in `Host::without_interrupts` only. So interrupts are off and
-// the task stays on its CPU before, during and after each pin. The number is right by the contract of `Host`.
+// SAFETY: `Frames` alone has the allocator, and calls it in `Host::without_interrupts` only. So interrupts are off, and
+// the task stays on its CPU, during each pin. The number is right by the contract of `Host`.
 #[allow(unsafe_code, reason = "the kit's trait is unsafe to implement")]
 unsafe impl<H: Host> Kernel for Hosted<H> {
     const CONTEXTS: Contexts = Contexts::InterruptsOff;
     const MECHANISMS: Option<Mechanisms> = Some(Mechanisms::DEFAULT);
-    /// Mobility for ranges that are larger than the largest block; no nodes, limits and reclaim, which OSTD cannot name.
+    /// Mobility, for ranges larger than the largest block; no nodes, limits and reclaim, which OSTD cannot name.
     const FEATURES: Features = Features { mobility: true, repair: true, section_init: true, ..Features::NONE };
 
     fn pin(&self) {}

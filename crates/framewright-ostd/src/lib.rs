@@ -1,16 +1,16 @@
 //! Framewright as global frame allocator of a kernel over OSTD, the framework of Asterinas.
 //!
-//! OSTD has a trait for it, `GlobalFrameAllocator`, with three methods. [`frame_allocator!`] makes a type that implements
-//! it.
+//! OSTD has a trait for it, `GlobalFrameAllocator`, with three methods. [`frame_allocator!`] makes a type that
+//! implements it.
 //!
 //! | the trait asks | what happens |
 //! |---|---|
-//! | `add_free_memory`, once for each range, before the first `alloc` | the range is noted; all boot together at the first `alloc` |
-//! | no memory of its own, no heap | the descriptors lie in the highest range; OSTD's metadata says that they are in use |
-//! | `alloc(layout)`: any number of frames, any alignment, from any context | [`Allocator::alloc_exact`] with the CPU's interrupts off |
-//! | `dealloc`: any part of what was allocated, in any order | [`Allocator::free_exact`] |
-//! | `dealloc` of frames that OSTD took before there was an allocator | those frames lie below an added range; they are allocated at boot |
-//! | no node, no flags, no reason of a failure | one node, unmovable, no reserves; `None` only when memory is used up or in pieces |
+//! | `add_free_memory` for each range, before any `alloc` | noted; all boot together at the first `alloc` |
+//! | no memory of its own, no heap | the descriptors lie in the highest range, which OSTD's metadata notes |
+//! | `alloc(layout)`: any number of frames, any context | [`Allocator::alloc_exact`] with interrupts off |
+//! | `dealloc`: any part of what was allocated | [`Allocator::free_exact`] |
+//! | `dealloc` of frames that OSTD took early | they lie below an added range, and are allocated at boot |
+//! | no node, no flags, no reason of a failure | one node, unmovable, no reserves |
 //! | no zeros: OSTD clears frames itself | no flag for zeros |
 //! | a safe trait | a wrong free is refused, and said on the console |
 //!

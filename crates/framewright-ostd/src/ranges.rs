@@ -3,9 +3,14 @@
 //! OSTD adds its usable ranges one by one, and then allocates. The allocator needs the whole map to boot. So ranges are
 //! noted here, in words that a static can hold.
 //!
-//! Below a range lies memory that OSTD has allocated before there was an allocator: it takes a range from its start, and
-//! adds what remains. Some of that comes back later, such as the tables of the first page table. So the map has the
+//! Below a range lies memory that OSTD has allocated before there was an allocator: it takes a range from its start,
+//! and adds what remains. Some of that is freed later, such as the tables of the first page table. So the map has the
 //! memory below each range too, as much as OSTD may have taken.
+//!
+//! Cost: descriptors for that memory, 0.6 % of it.
+//!
+//! Rejected: memory that is withheld, and brought online when it is freed. A withheld block comes back as a whole, and
+//! OSTD frees single frames.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,18 +1,19 @@
 //! Framewright as frame allocator of the crate [`x86_64`].
 //!
-//! The page tables of `x86_64` ask for memory through two traits, [`FrameAllocator`] and [`FrameDeallocator`]. [`Frames`]
-//! is both, over an [`Allocator`] that is shared.
+//! The page tables of `x86_64` ask for memory through two traits, [`FrameAllocator`] and [`FrameDeallocator`].
+//! [`Frames`] is both, over an [`Allocator`] that is shared.
 //!
 //! | the traits ask | [`Frames`] |
 //! |---|---|
-//! | a frame of 4 KiB, 2 MiB or 1 GiB, aligned to its size | [`Allocator::alloc_exact`] with that size; 1 GiB above the largest block is searched for |
+//! | a frame of 4 KiB, 2 MiB or 1 GiB, aligned to its size | [`Allocator::alloc_exact`] with that size |
 //! | a frame that nobody else uses | the allocator hands a frame out once |
 //! | contents: none; a mapper clears the tables that it makes | no flag for zeros |
-//! | no word on who may wait, nor on mobility | the flags of [`Frames::with`]; [`GFP_NOWAIT`] unless given, unmovable |
+//! | nothing on waiting and mobility | the flags of [`Frames::with`]; [`GFP_NOWAIT`] unless given, unmovable |
 //! | `&mut self` | a [`Frames`] is two words and a request: each caller makes or copies one |
 //! | no error of an allocation | [`Frames::allocate`] returns the reason |
-//! | no error of a free | a refused free changes nothing and is counted; [`Frames::deallocate`] returns the reason |
+//! | no error of a free | a refused free is counted; [`Frames::deallocate`] returns the reason |
 //!
+//! A frame larger than the largest block, such as one of 1 GiB, is searched for.
 //! A frame may be freed in parts of a smaller size: 512 frames of 4 KiB of one of 2 MiB.
 //!
 //! Cost: for 4 KiB what [`Allocator::alloc`] and [`Allocator::free`] cost. Other sizes are freed under the zone lock.
@@ -104,8 +105,8 @@ impl<M: Machine> fmt::Debug for Frames<'_, '_, M> {
     }
 }
 
-// SAFETY: an allocator hands a frame out once, until it is freed. That its memory and its machine are right, and that no
-// frame is freed too early, is the promise of the caller of `Frames::new`.
+// SAFETY: an allocator hands a frame out once, until it is freed. That its memory and its machine are right, and that
+// no frame is freed too early, is the promise of the caller of `Frames::new`.
 #[allow(unsafe_code, reason = "the trait is unsafe to implement")]
 unsafe impl<S: PageSize, M: Machine> FrameAllocator<S> for Frames<'_, '_, M> {
     fn allocate_frame(&mut self) -> Option<PhysFrame<S>> {

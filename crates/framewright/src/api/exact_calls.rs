@@ -1,7 +1,7 @@
 //! Memory by its size in bytes, as Linux's `alloc_pages_exact`: any number of frames, freed whole or in parts.
 //!
-//! Most kernels, and the traits of other allocators, ask for a size and an alignment in bytes. They give the memory back
-//! as addresses: all of it, or any part. A block of the buddy system has a power of two of frames and is freed as a
+//! Most kernels, and the traits of other allocators, ask for a size and an alignment in bytes. They free all of the
+//! memory or any part, by its addresses. A block of the buddy system has a power of two of frames and is freed as a
 //! whole.
 //!
 //! The idea: the size becomes frames, the frames a range. [`Allocator::alloc_contig`] and [`Allocator::free_range`] do
@@ -39,7 +39,7 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(PfnRange::block(pfn, Order(0)))
     }
 
-    /// Frees any stretch of allocated frames as [`Allocator::free_range`] does, and a single frame as quickly as a block.
+    /// Frees any stretch of allocated frames; a single frame costs what [`Allocator::free`] does.
     ///
     /// # Errors
     /// As [`Allocator::free_range`]; for a single frame also as [`Allocator::free`], whose note on two CPUs that free
