@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(map.early.as_slice(), early.map(|(start, end)| PfnRange::new(start, end)));
         let regions = map.regions.as_slice();
         assert_eq!(regions.len(), 7);
-        assert!(regions.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start));
+        assert!(regions.is_sorted_by(|one, next| one.range.end <= next.range.start));
         assert!(regions.iter().all(|region| region.usable && !region.range.is_empty()));
     }
 

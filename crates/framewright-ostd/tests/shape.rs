@@ -104,9 +104,9 @@ pub mod mm {
     pub struct Segment<M>(Range<usize>, PhantomData<M>);
 
     impl<M> Segment<M> {
-        pub fn from_unused(range: Range<usize>, metadata: impl FnMut(usize) -> M) -> Result<Self, ()> {
+        pub fn from_unused(range: Range<usize>, metadata: impl FnMut(usize) -> M) -> Result<Self, &'static str> {
             range.clone().step_by(PAGE_SIZE).map(metadata).for_each(drop);
-            CLAIMED.set(range.clone()).map_err(drop)?;
+            CLAIMED.set(range.clone()).map_err(|_| "in use")?;
             Ok(Segment(range, PhantomData))
         }
     }
