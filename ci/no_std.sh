@@ -61,19 +61,14 @@ $tree"
 built=0
 for target in "${bare[@]}"; do
     if [ -d "$(rustc --print target-libdir --target "$target")" ]; then
-        cargo build --locked --package framewright --package framewright-kernel --target "$target"
-        echo "no_std: the core and the kit build for $target"
+        cargo build --locked --package framewright --package framewright-kernel "${adapters[@]}" --target "$target"
+        echo "no_std: the core, the kit and the adapters build for $target"
         built=$((built + 1))
     else
         echo "SKIPPED: no_std build for $target, whose standard core is not installed (rustup target add $target)"
     fi
 done
 if [ "$built" -eq 0 ]; then
-if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
-    cargo build --locked --package framewright --package framewright-kernel "${adapters[@]}" --target "$bare"
-    echo "no_std: the core, the kit and the adapters build for $bare"
-else
-    echo "SKIPPED: no_std build for $bare, whose standard core is not installed (rustup target add $bare)"
     cargo build --locked --package framewright --package framewright-kernel
     echo "no_std: the core and the kit build for the host, with no dependency and no mention of std or alloc"
 fi
