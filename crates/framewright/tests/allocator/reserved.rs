@@ -101,7 +101,7 @@ fn a_range_that_ends_before_it_starts_or_lies_above_all_is_refused() {
     let reserved = [PfnRange::new(0x1000, 0x1001), PfnRange { start: Pfn(0x1200), end: Pfn(0x1100) }];
     let config = Config { reserved: &reserved, ..Config::new(&regions, &CPUS) };
     assert_eq!(Layout::of(&config), Err(BootError::BadReserved(1)));
-    for (start, is_refused) in [(0x2fff, false), (0x3000, true), (0x1080_000, true)] {
+    for (start, is_refused) in [(0x2fff, false), (0x3000, true), (0x108_0000, true)] {
         let reserved = [PfnRange::new(start, start + 1)];
         let error = Layout::of(&Config { reserved: &reserved, ..config }).err();
         assert_eq!(error, is_refused.then_some(BootError::BadReserved(0)), "{start:#x}");
