@@ -21,6 +21,7 @@ crates=(
     crates/framewright-kernel/src
     crates/framewright-ostd/src
     crates/framewright-rt/src
+    crates/framewright-ffi/src
     crates/framewright-capi/src
     crates/framewright-vm-memory/src
     crates/framewright-sim/src

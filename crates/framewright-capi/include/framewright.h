@@ -26,31 +26,6 @@
 #include <stdint.h>
 
 /**
- * Version of this header: `major << 16 | minor << 8 | patch`.
- */
-#define FW_VERSION 0x100
-
-/**
- * Free blocks by order, as `/proc/buddyinfo`.
- */
-#define FW_TEXT_BUDDYINFO 0
-
-/**
- * Watermarks, sizes and the lists of CPUs, as `/proc/zoneinfo`.
- */
-#define FW_TEXT_ZONEINFO 1
-
-/**
- * Counters, as `/proc/vmstat`.
- */
-#define FW_TEXT_VMSTAT 2
-
-/**
- * Free blocks by order and mobility, as `/proc/pagetypeinfo`.
- */
-#define FW_TEXT_PAGETYPEINFO 3
-
-/**
  * How the arena was built, and which wishes the system refused.
  */
 #define FW_TEXT_REPORT 4
@@ -149,6 +124,31 @@
  * `fw_arena_destroy` frees the blocks that are still allocated.
  */
 #define FW_DESTROY_BLOCKS 0x1
+
+/**
+ * Version of the header: `major << 16 | minor << 8 | patch`.
+ */
+#define FW_VERSION 0x100
+
+/**
+ * Free blocks by order, as `/proc/buddyinfo`.
+ */
+#define FW_TEXT_BUDDYINFO 0
+
+/**
+ * Watermarks, sizes and the lists of CPUs, as `/proc/zoneinfo`.
+ */
+#define FW_TEXT_ZONEINFO 1
+
+/**
+ * Counters, as `/proc/vmstat`.
+ */
+#define FW_TEXT_VMSTAT 2
+
+/**
+ * Free blocks by order and mobility, as `/proc/pagetypeinfo`.
+ */
+#define FW_TEXT_PAGETYPEINFO 3
 
 /**
  * Ordinary memory of a process; may wait and reclaim.

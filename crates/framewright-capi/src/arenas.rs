@@ -14,16 +14,19 @@ use std::ptr::NonNull;
 
 use framewright::PfnRange;
 use framewright::report::Source;
+use framewright_ffi::boundary::{InArray, Out, Text, clear_sized, read_sized};
+use framewright_ffi::error::message;
+use framewright_ffi::numbers::{
+    FW_E_ARENA, FW_E_FLAGS, FW_E_HANDLES, FW_E_IN_USE, FW_E_MECHANISMS, FW_E_NULL, FW_E_ORDER, FW_E_OS, FW_E_OVERFLOW,
+    FW_E_UNSUPPORTED,
+};
+use framewright_ffi::request::order_of;
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Pages};
 
-use crate::boundary::{InArray, Out, Text, clear_sized, guarded, living, read_sized};
-use crate::error::{
-    Code, FW_E_ARENA, FW_E_FLAGS, FW_E_HANDLES, FW_E_IN_USE, FW_E_MECHANISMS, FW_E_NULL, FW_E_ORDER, FW_E_OS,
-    FW_E_OVERFLOW, FW_E_UNSUPPORTED, message,
-};
+use crate::boundary::{guarded, living};
+use crate::error::code_of;
 use crate::handles::{ArenaRecord, fw_arena};
 use crate::options::{FW_DESTROY_BLOCKS, fw_options};
-use crate::place::order_of;
 
 /// Prepares options that ask for the default everywhere.
 ///
@@ -87,7 +90,7 @@ unsafe fn create(options: &fw_options, arena: *mut *mut fw_arena) -> Result<(), 
 /// # Safety
 /// As [`ArenaBuilder::build_in`], if the memory is not NULL.
 unsafe fn build(builder: ArenaBuilder, memory: *mut c_void, bytes: u64) -> Result<Arena, (c_int, String)> {
-    let told = |error: ArenaError| (error.code(), error.to_string());
+    let told = |error: ArenaError| (code_of(&error), error.to_string());
     let Some(memory) = NonNull::new(memory.cast::<u8>()) else { return builder.build().map_err(told) };
     let is_room = |bytes: &usize| *bytes <= isize::MAX as usize && memory.addr().get().checked_add(*bytes).is_some();
     let Some(len) = usize::try_from(bytes).ok().filter(is_room) else {
@@ -193,7 +196,7 @@ pub unsafe extern "C" fn fw_arena_trim(arena: *mut fw_arena, order: c_uint, byte
         let living = living(arena)?;
         // SAFETY: the caller's promise.
         let bytes = unsafe { Out::optional(bytes) }?;
-        let trimmed = living.arena().trim(order_of(order)).map_err(|error| error.code())?;
+        let trimmed = living.arena().trim(order_of(order)).map_err(|error| code_of(&error))?;
         if let Some(bytes) = bytes {
             bytes.put(trimmed.bytes);
         }
@@ -249,7 +252,7 @@ unsafe fn resize(
     let living = living(arena)?;
     // SAFETY: the caller's promise.
     let bytes = unsafe { Out::optional(bytes) }?;
-    let changed = change(living.arena()).map_err(|error| error.code())?;
+    let changed = change(living.arena()).map_err(|error| code_of(&error))?;
     if let Some(bytes) = bytes {
         bytes.put(changed);
     }
@@ -277,7 +280,7 @@ pub unsafe extern "C" fn fw_discard(arena: *mut fw_arena, block: *mut c_void, or
         let mut owned = owned.map_err(|error| living.free_error(error))?;
         let discarded = owned.discard();
         owned.into_raw();
-        discarded.map_err(|error| error.code())
+        discarded.map_err(|error| code_of(&error))
     })
 }
 
@@ -306,7 +309,7 @@ pub unsafe extern "C" fn fw_discard_range(arena: *mut fw_arena, start: *mut c_vo
             next = head.add(order.frames());
         }
         // SAFETY: the caller owns the pages, and uses them by address alone.
-        unsafe { living.arena().discard(range) }.map_err(|error| error.code())
+        unsafe { living.arena().discard(range) }.map_err(|error| code_of(&error))
     })
 }
 

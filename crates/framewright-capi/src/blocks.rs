@@ -12,12 +12,13 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
 use framewright::{Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
+use framewright_ffi::boundary::{InArray, Out, OutArray};
+use framewright_ffi::error::Code;
+use framewright_ffi::numbers::{FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_OK};
+use framewright_ffi::request::{gfp, order_of};
 
-use crate::boundary::{InArray, Out, OutArray, guarded, is_simple, living};
-use crate::error::{Code, FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_OK};
+use crate::boundary::{guarded, is_simple, living};
 use crate::handles::{ArenaRecord, Living, fw_arena};
-use crate::place::order_of;
-use crate::request::gfp;
 
 /// Blocks that a bulk call converts at a time.
 const BULK: usize = 64;
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn fw_alloc_on(
 
 /// Frees a block that was allocated with this order.
 ///
-/// @return 0; or an error, and then nothing has changed: FW_E_ALREADY_FREE, FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
+/// @return 0; or an error, and then nothing has changed: FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
 ///         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED, FW_E_NO_CPU, FW_E_FREES.
 ///
 /// Threads: any. Two threads that free one block in the same instant may both succeed, unless the arena is hardened.
@@ -328,7 +329,7 @@ pub unsafe extern "C" fn fw_split(arena: *mut fw_arena, block: *mut c_void, from
 ///
 /// @param block  Where the block's address is stored; NULL for nowhere.
 /// @param order  Where the block's order is stored; NULL for nowhere.
-/// @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_ALREADY_FREE, FW_E_OFFLINE, FW_E_QUARANTINED,
+/// @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_OFFLINE, FW_E_QUARANTINED,
 ///         FW_E_UNALIGNED, FW_E_ARENA.
 ///
 /// Threads: any. The answer is about this moment, unless the caller owns the block.

@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
 use framewright::{Allocator, FrameState, FreeError, Local, Order, Pfn};
+use framewright_ffi::numbers::{FW_E_ALREADY_FREE, FW_E_HANDLES, FW_E_NO_CPU, FW_E_OFFLINE, FW_E_QUARANTINED};
 use framewright_rt::{Arena, Export, Native, thread_mark};
 
-use crate::error::{FW_E_ALREADY_FREE, FW_E_HANDLES, FW_E_NO_CPU, FW_E_OFFLINE, FW_E_QUARANTINED};
 use crate::place::{Place, free_error};
 
 /// An arena: memory with an allocator over it.

@@ -8,10 +8,10 @@
 //!
 //! | rule | file |
 //! |---|---|
-//! | a call returns 0 or a negative number, and its results through pointers | `error.rs` |
+//! | a call returns 0 or a negative number, and its results through pointers | `error.rs` of `framewright-ffi` |
 //! | a handle is recognised before it is followed | `handles.rs` |
-//! | NULL and misaligned pointers are refused | `boundary.rs` |
-//! | a structure begins with its size, so that it can grow | `boundary.rs`, `options.rs` |
+//! | NULL and misaligned pointers are refused | `boundary.rs` of `framewright-ffi` |
+//! | a structure begins with its size, so that it can grow | `options.rs` |
 //! | no panic leaves a call | `boundary.rs`; first stages are the core's, which has none |
 //! | a single page takes the fast path, all else goes out of line | `blocks.rs`, `locals.rs` |
 //!
@@ -32,15 +32,13 @@ mod boundary;
 mod handles;
 mod place;
 mod options;
-mod request;
 mod error;
 
 pub use arenas::*;
 pub use blocks::*;
-pub use error::*;
+pub use framewright_ffi::numbers::*;
 pub use handles::{fw_arena, fw_local};
 pub use locals::*;
 pub use options::*;
 pub use reports::*;
-pub use request::*;
 pub use signals::*;

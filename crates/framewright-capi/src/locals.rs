@@ -4,12 +4,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use framewright::{Gfp, Order};
+use framewright_ffi::boundary::Out;
+use framewright_ffi::error::Code;
+use framewright_ffi::numbers::{FW_E_FLAGS, FW_E_LOCAL, FW_E_THREAD, FW_OK};
+use framewright_ffi::request::{gfp, order_of};
 
-use crate::boundary::{Out, guarded, is_simple, living};
-use crate::error::{Code, FW_E_FLAGS, FW_E_LOCAL, FW_E_THREAD, FW_OK};
+use crate::boundary::{guarded, is_simple, living};
 use crate::handles::{LocalRecord, fw_arena, fw_local};
-use crate::place::order_of;
-use crate::request::gfp;
 
 /// Opens a local handle of an arena for the calling thread, and stores it in `*local`.
 ///

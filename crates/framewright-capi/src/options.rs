@@ -13,14 +13,15 @@
 #![allow(non_camel_case_types, reason = "names of the C interface")]
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::time::Duration;
 
 use framewright::mechanisms::Hardened;
 use framewright::watermark::PcpSize;
 use framewright::{Mechanisms, NodeId, NodeSet};
+use framewright_ffi::boundary::Versioned;
+use framewright_ffi::numbers::{FW_E_EMPTY, FW_E_MECHANISMS, FW_E_OPTION};
 use framewright_rt::{Arena, ArenaBuilder, Backing, CpuMode, HugePage, Placement, Transparent};
-
-use crate::error::{FW_E_EMPTY, FW_E_MECHANISMS, FW_E_OPTION};
 
 /// Private memory of the process: zeroed pages that take memory from their first touch on. A fork copies it.
 pub const FW_BACKING_PRIVATE: u32 = 0;
@@ -131,6 +132,12 @@ pub struct fw_options {
     ///
     /// With a limit, sizes are multiples of the largest block, which is 2 MiB by default.
     pub limit_bytes: u64,
+}
+
+// SAFETY: `repr(C)`, begins with its size, and has numbers and raw pointers alone.
+#[allow(unsafe_code, reason = "a promise about the structure's bytes")]
+unsafe impl Versioned for fw_options {
+    const FIRST_VERSION: usize = offset_of!(fw_options, limit_bytes) + size_of::<u64>();
 }
 
 impl fw_options {
@@ -262,5 +269,18 @@ impl fw_node {
             (FW_PLACE_ANYWHERE..=FW_PLACE_INTERLEAVE, _) => Err((FW_E_OPTION, "nodes: mask")),
             _ => Err((FW_E_OPTION, "nodes: placement")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn fields_never_move() {
+        assert_eq!((offset_of!(fw_options, message_size), offset_of!(fw_options, max_order)), (56, 88));
+        assert_eq!(fw_options::FIRST_VERSION, 128);
+        assert_eq!((size_of::<fw_node>(), offset_of!(fw_node, placement)), (24, 16));
     }
 }

@@ -4,7 +4,7 @@
 //! 0. So the number of a frame is a subtraction and a rotation away. A misaligned address gets a number that no frame
 //! has. The core refuses it as it refuses any number, and only then is the address looked at again ([`free_error`]).
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use framewright::{FreeError, Order, Pfn};
 use framewright_rt::Arena;
 
-use crate::error::{Code, FW_E_FOREIGN, FW_E_MISALIGNED, FW_E_NULL, FW_E_OVERFLOW, FW_E_ZERO_SIZE};
+use framewright_ffi::error::Code;
+use framewright_ffi::numbers::{FW_E_FOREIGN, FW_E_MISALIGNED, FW_E_NULL, FW_E_OVERFLOW, FW_E_ZERO_SIZE};
 
 /// Addresses of an arena's frames. Written before the arena is known to any other thread.
 #[repr(C)]
@@ -105,11 +106,6 @@ impl Place {
     pub(crate) fn order_of_alignment(&self, alignment: usize) -> Order {
         Order(alignment.trailing_zeros().saturating_sub(self.shift.load(Relaxed)) as u8)
     }
-}
-
-/// Returns the order as the core has it; one above every limit is as wrong as any other.
-pub(crate) fn order_of(order: c_uint) -> Order {
-    Order(u8::try_from(order).unwrap_or(u8::MAX))
 }
 
 /// Returns the code of a refused free, in terms of the address.

@@ -8,24 +8,18 @@ use std::mem::offset_of;
 
 use framewright::report::{BuddyInfo, PageTypeInfo, Source, VmStat, ZoneInfo};
 use framewright::{ZoneIdx, ZoneKind};
+use framewright_ffi::boundary::{Text, Versioned, write_sized};
+use framewright_ffi::error::{message, name};
+use framewright_ffi::numbers::{
+    FW_E_DAMAGED, FW_E_OPTION, FW_OK, FW_TEXT_BUDDYINFO, FW_TEXT_PAGETYPEINFO, FW_TEXT_VMSTAT, FW_TEXT_ZONEINFO,
+    FW_VERSION,
+};
 use framewright_rt::CpuMode;
 
 use crate::arenas::allocated;
-use crate::boundary::{Text, Versioned, guarded, living, write_sized};
-use crate::error::{FW_E_DAMAGED, FW_E_OPTION, FW_OK, message, name};
+use crate::boundary::{guarded, living};
 use crate::handles::{Living, fw_arena};
 
-/// Version of this header: `major << 16 | minor << 8 | patch`.
-pub const FW_VERSION: u32 = 0x100;
-
-/// Free blocks by order, as `/proc/buddyinfo`.
-pub const FW_TEXT_BUDDYINFO: u32 = 0;
-/// Watermarks, sizes and the lists of CPUs, as `/proc/zoneinfo`.
-pub const FW_TEXT_ZONEINFO: u32 = 1;
-/// Counters, as `/proc/vmstat`.
-pub const FW_TEXT_VMSTAT: u32 = 2;
-/// Free blocks by order and mobility, as `/proc/pagetypeinfo`.
-pub const FW_TEXT_PAGETYPEINFO: u32 = 3;
 /// How the arena was built, and which wishes the system refused.
 pub const FW_TEXT_REPORT: u32 = 4;
 
@@ -147,14 +141,14 @@ pub unsafe extern "C" fn fw_arena_text(arena: *mut fw_arena, text: c_uint, buffe
         // SAFETY: the caller's promise.
         let buffer = unsafe { Text::new(buffer, size) }?;
         let source = living.arena().source();
-        length.set(buffer.put(&match text {
-            FW_TEXT_BUDDYINFO => BuddyInfo(source).to_string(),
-            FW_TEXT_ZONEINFO => ZoneInfo(source).to_string(),
-            FW_TEXT_VMSTAT => VmStat(source).to_string(),
-            FW_TEXT_PAGETYPEINFO => PageTypeInfo(source).to_string(),
-            FW_TEXT_REPORT => living.arena().report().to_string(),
+        length.set(match text {
+            FW_TEXT_BUDDYINFO => buffer.put(BuddyInfo(source)),
+            FW_TEXT_ZONEINFO => buffer.put(ZoneInfo(source)),
+            FW_TEXT_VMSTAT => buffer.put(VmStat(source)),
+            FW_TEXT_PAGETYPEINFO => buffer.put(PageTypeInfo(source)),
+            FW_TEXT_REPORT => buffer.put(living.arena().report()),
             _ => return Err(FW_E_OPTION),
-        }));
+        });
         Ok(())
     });
     if code == FW_OK { length.get() } else { code }
@@ -176,9 +170,14 @@ pub unsafe extern "C" fn fw_arena_validate(arena: *mut fw_arena, why: *mut c_cha
         let living = living(arena)?;
         // SAFETY: the caller's promise.
         let why = unsafe { Text::new(why, size) }?;
-        let violation = living.arena().validate().err();
-        why.put(&violation.map_or(String::new(), |violation| violation.to_string()));
-        violation.map_or(Ok(()), |_| Err(FW_E_DAMAGED))
+        match living.arena().validate() {
+            Ok(_) => why.put(""),
+            Err(violation) => {
+                why.put(violation);
+                return Err(FW_E_DAMAGED);
+            }
+        };
+        Ok(())
     })
 }
 
@@ -204,15 +203,4 @@ pub extern "C" fn fw_strerror(error: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_strerrorname(error: c_int) -> *const c_char {
     name(error).as_ptr()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_is_the_crates() {
-        let parts = [FW_VERSION >> 16, FW_VERSION >> 8 & 0xff, FW_VERSION & 0xff];
-        assert_eq!(parts.map(|part| part.to_string()).join("."), env!("CARGO_PKG_VERSION"));
-    }
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use framewright_rt::interrupts::{Handling, InterruptError, Signal, handle};
 
 use crate::boundary::guarded;
-use crate::error::{FW_E_OPTION, FW_E_OS};
+use framewright_ffi::numbers::{FW_E_OPTION, FW_E_OS};
 
 /// A function that is called for a signal, with the signal's number and the value that came with it.
 ///

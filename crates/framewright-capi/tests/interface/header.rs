@@ -11,7 +11,9 @@ use crate::compiler::Compiler;
 fn made() -> String {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(crate_directory.join("cbindgen.toml")).expect("cbindgen.toml is valid");
-    let sources = cbindgen::Builder::new().with_src(crate_directory.join("src/lib.rs")).with_config(config);
+    let shared = crate_directory.join("../framewright-ffi/src/lib.rs");
+    let sources =
+        cbindgen::Builder::new().with_src(crate_directory.join("src/lib.rs")).with_src(shared).with_config(config);
     let mut header = Vec::new();
     sources.generate().expect("the sources are a C interface").write(&mut header);
     // Rust's heading of what a caller promises.
@@ -26,7 +28,7 @@ fn in_hex(line: &str) -> Option<String> {
     let name = line.strip_prefix("#define ")?.split_once(' ')?.0;
     let sources = [
         include_str!("../../src/options.rs"),
-        include_str!("../../src/request.rs"),
+        include_str!("../../../framewright-ffi/src/numbers.rs"),
         include_str!("../../src/reports.rs"),
     ];
     let constant = format!("pub const {name}: u32 = 0x");

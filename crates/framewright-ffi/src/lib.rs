@@ -1,0 +1,18 @@
+//! What the C interfaces of programs (`framewright-capi`) and of kernels (`framewright-kernel-capi`) share.
+//!
+//! One number means one error in both, one flag one wish, and a pointer of a C caller is checked in one place. The crate
+//! exports no symbol, so that both interfaces may have functions of one name.
+//!
+//! The files are in call order. All unsafe code is in `boundary.rs`.
+#![no_std]
+#![deny(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod boundary;
+pub mod request;
+pub mod error;
+pub mod numbers;
