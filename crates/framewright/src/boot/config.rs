@@ -23,6 +23,9 @@ use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// A range of memory on one node.
+///
+/// It is laid out as a structure of C, so that a kernel in C can write the map.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     /// Its frames.

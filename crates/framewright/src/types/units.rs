@@ -16,6 +16,7 @@ use core::fmt;
 use core::ops::Range;
 
 /// Page frame number: the address of a page divided by the page size.
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pfn(pub u64);
 
@@ -60,6 +61,7 @@ impl fmt::Display for Pfn {
 }
 
 /// Half-open range of page frame numbers.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PfnRange {
     /// First frame of the range.
@@ -251,6 +253,7 @@ impl fmt::Display for Order {
 }
 
 /// Number of a NUMA node, counted from 0 without gaps.
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct NodeId(pub u8);
 
