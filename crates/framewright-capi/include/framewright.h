@@ -173,7 +173,7 @@
 /**
  * Like `FW_USER`, grouped with other short-lived or movable blocks, so that large blocks stay whole elsewhere.
  *
- * The block itself does not move.
+ * The block itself does not move, unless a kernel has the hook `migrate`.
  */
 #define FW_MOVABLE 0x100cca
 
@@ -298,7 +298,7 @@
 #define FW_E_OTHER -16
 
 /**
- * The order is above the arena's largest.
+ * The order is above the largest.
  */
 #define FW_E_ORDER -20
 
@@ -318,12 +318,12 @@
 #define FW_E_RANGE -23
 
 /**
- * No block of this order can start at this address.
+ * No block of this order can start at this page.
  */
 #define FW_E_MISALIGNED -24
 
 /**
- * The address is not memory of this arena.
+ * The page is not memory of this allocator.
  */
 #define FW_E_FOREIGN -25
 
@@ -373,7 +373,7 @@
 #define FW_E_NOT_KEPT -34
 
 /**
- * The call may wait, and was made in a signal handler.
+ * The call may wait, and was made in an interrupt or a signal handler.
  */
 #define FW_E_IN_INTERRUPT -35
 
@@ -403,7 +403,7 @@
 #define FW_E_FAULT -40
 
 /**
- * The thread has no CPU of the allocator, as in a fork's child.
+ * The caller has no CPU of the allocator, as in a fork's child or in an NMI.
  */
 #define FW_E_NO_CPU -41
 
@@ -413,7 +413,7 @@
 #define FW_E_WRONG_ORDER -42
 
 /**
- * The address lies inside a block that starts elsewhere.
+ * The page lies inside a block that starts elsewhere.
  */
 #define FW_E_NOT_HEAD -43
 
@@ -563,19 +563,34 @@
 #define FW_E_DESCRIPTORS -76
 
 /**
- * The arena was created without `limit_bytes`.
+ * A reserved range ends before it starts.
  */
-#define FW_E_FIXED_SIZE -77
+#define FW_E_RESERVED -77
 
 /**
- * A node is larger at first than `limit_bytes`.
+ * The kernel's allocator is not booted.
  */
-#define FW_E_ABOVE_LIMIT -78
+#define FW_E_NOT_BOOTED -80
 
 /**
- * The arena is as large as its limit.
+ * The kernel's allocator was booted before, or is being booted.
  */
-#define FW_E_AT_LIMIT -79
+#define FW_E_BOOTED -81
+
+/**
+ * No usable, free memory is large enough for the descriptors.
+ */
+#define FW_E_NO_PLACE -82
+
+/**
+ * The boot options lack the function that this needs.
+ */
+#define FW_E_HOOK -83
+
+/**
+ * There is no such CPU.
+ */
+#define FW_E_NO_SUCH_CPU -84
 
 /**
  * An arena: memory with an allocator over it.

@@ -51,8 +51,8 @@ messages! {
     FW_E_NODE "there is no such node"
     FW_E_FLAGS "the flags contradict each other or are unknown"
     FW_E_RANGE "the range has no pages"
-    FW_E_MISALIGNED "no block of this order can start at this address"
-    FW_E_FOREIGN "the address is not memory of this arena"
+    FW_E_MISALIGNED "no block of this order can start there"
+    FW_E_FOREIGN "this is not memory of the allocator"
     FW_E_ZONE "the range reaches into another zone"
     FW_E_OFFLINE "the page is offline"
     FW_E_QUARANTINED "the page is in quarantine"
@@ -62,15 +62,15 @@ messages! {
     FW_E_CONTENDED "other calls take the same memory; try again"
     FW_E_LOCKED "a zone is locked and the caller must not wait"
     FW_E_NOT_KEPT "blocks of this order are not served from any context"
-    FW_E_IN_INTERRUPT "a call that may wait was made in a signal handler"
+    FW_E_IN_INTERRUPT "a call that may wait was made in an interrupt or a signal handler"
     FW_E_NO_MEMORY "out of memory: every allowed zone is at its watermark"
     FW_E_FRAGMENTED "out of memory: no free block is large enough"
     FW_E_NO_ZONE "no zone with memory satisfies the request"
     FW_E_WOULD_WAIT "out of memory for a request that must not wait"
     FW_E_FAULT "made to fail by a test"
-    FW_E_NO_CPU "the thread has no CPU of the allocator"
+    FW_E_NO_CPU "the caller has no CPU of the allocator"
     FW_E_WRONG_ORDER "the block was allocated with another order"
-    FW_E_NOT_HEAD "the address is inside a block that starts elsewhere"
+    FW_E_NOT_HEAD "it lies inside a block that starts elsewhere"
     FW_E_ALREADY_FREE "the block is free already"
     FW_E_FREES "too many frees at once; try again"
     FW_E_OS "a system call failed"
@@ -103,6 +103,12 @@ messages! {
     FW_E_FIXED_SIZE "the arena has a fixed size"
     FW_E_ABOVE_LIMIT "a node is larger than the limit"
     FW_E_AT_LIMIT "the arena is as large as its limit"
+    FW_E_NOT_BOOTED "the allocator is not booted"
+    FW_E_BOOTED "the allocator was booted before"
+    FW_E_NO_PLACE "no place is large enough for the descriptors"
+    FW_E_HOOK "the boot options lack the function that this needs"
+    FW_E_NO_SUCH_CPU "there is no such CPU"
+    FW_E_RESERVED "a reserved range ends before it starts"
 }
 
 /// Returns the message of a code; one that says so for a number that is no code.
@@ -186,6 +192,7 @@ impl Code for BootError {
             BootError::NoMemory => FW_E_NO_USABLE,
             BootError::BadCpus | BootError::NoCpu => FW_E_CPUS,
             BootError::BadRegion(_) => FW_E_REGION,
+            BootError::BadReserved(_) => FW_E_RESERVED,
             BootError::BadNode(_) => FW_E_NODE,
             BootError::BadDistances => FW_E_DISTANCES,
             BootError::TooManyFrames { .. } => FW_E_FRAMES,

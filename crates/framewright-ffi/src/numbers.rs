@@ -39,7 +39,7 @@ pub const FW_NOWAIT: u32 = 0x800;
 pub const FW_ATOMIC: u32 = 0xa20;
 /// Like `FW_USER`, grouped with other short-lived or movable blocks, so that large blocks stay whole elsewhere.
 ///
-/// The block itself does not move.
+/// The block itself does not move, unless a kernel has the hook `migrate`.
 pub const FW_MOVABLE: u32 = 0x10_0cca;
 /// Clears the block.
 pub const FW_ZERO: u32 = 0x100;
@@ -92,7 +92,7 @@ pub const FW_E_INTERNAL: c_int = -15;
 /// The library is newer than this interface, and the error has no number yet.
 pub const FW_E_OTHER: c_int = -16;
 
-/// The order is above the arena's largest.
+/// The order is above the largest.
 pub const FW_E_ORDER: c_int = -20;
 /// There is no such node.
 pub const FW_E_NODE: c_int = -21;
@@ -100,9 +100,9 @@ pub const FW_E_NODE: c_int = -21;
 pub const FW_E_FLAGS: c_int = -22;
 /// The range has no pages.
 pub const FW_E_RANGE: c_int = -23;
-/// No block of this order can start at this address.
+/// No block of this order can start at this page.
 pub const FW_E_MISALIGNED: c_int = -24;
-/// The address is not memory of this arena.
+/// The page is not memory of this allocator.
 pub const FW_E_FOREIGN: c_int = -25;
 /// The range reaches into another zone.
 pub const FW_E_ZONE: c_int = -26;
@@ -122,7 +122,7 @@ pub const FW_E_CONTENDED: c_int = -32;
 pub const FW_E_LOCKED: c_int = -33;
 /// No per-CPU list holds blocks of this order.
 pub const FW_E_NOT_KEPT: c_int = -34;
-/// The call may wait, and was made in a signal handler.
+/// The call may wait, and was made in an interrupt or a signal handler.
 pub const FW_E_IN_INTERRUPT: c_int = -35;
 /// Out of memory: every zone that the request may use is at its watermark.
 pub const FW_E_NO_MEMORY: c_int = -36;
@@ -134,11 +134,11 @@ pub const FW_E_NO_ZONE: c_int = -38;
 pub const FW_E_WOULD_WAIT: c_int = -39;
 /// A test injected the failure.
 pub const FW_E_FAULT: c_int = -40;
-/// The thread has no CPU of the allocator, as in a fork's child.
+/// The caller has no CPU of the allocator, as in a fork's child or in an NMI.
 pub const FW_E_NO_CPU: c_int = -41;
 /// The block was allocated with another order.
 pub const FW_E_WRONG_ORDER: c_int = -42;
-/// The address lies inside a block that starts elsewhere.
+/// The page lies inside a block that starts elsewhere.
 pub const FW_E_NOT_HEAD: c_int = -43;
 /// The block is free already.
 pub const FW_E_ALREADY_FREE: c_int = -44;
@@ -205,6 +205,19 @@ pub const FW_E_FIXED_SIZE: c_int = -77;
 pub const FW_E_ABOVE_LIMIT: c_int = -78;
 /// The arena is as large as its limit.
 pub const FW_E_AT_LIMIT: c_int = -79;
+
+/// The kernel's allocator is not booted.
+pub const FW_E_NOT_BOOTED: c_int = -80;
+/// The kernel's allocator was booted before, or is being booted.
+pub const FW_E_BOOTED: c_int = -81;
+/// No usable, free memory is large enough for the descriptors.
+pub const FW_E_NO_PLACE: c_int = -82;
+/// The boot options lack the function that this needs.
+pub const FW_E_HOOK: c_int = -83;
+/// There is no such CPU.
+pub const FW_E_NO_SUCH_CPU: c_int = -84;
+/// A reserved range ends before it starts, or lies above all memory.
+pub const FW_E_RESERVED: c_int = -86;
 
 #[cfg(test)]
 mod tests {
