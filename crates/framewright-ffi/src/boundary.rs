@@ -104,6 +104,20 @@ impl<T> OutArray<T> {
     }
 }
 
+impl OutArray<u8> {
+    /// Returns the bytes, for good.
+    ///
+    /// # Safety
+    /// They hold some values, and nothing else uses them from now on.
+    pub unsafe fn into_bytes(self) -> &'static mut [u8] {
+        match self.count {
+            0 => &mut [],
+            // SAFETY: not null, of a size that addresses hold; readable and writable by both callers' promises.
+            count => unsafe { core::slice::from_raw_parts_mut(self.start, count) },
+        }
+    }
+}
+
 /// An array of values.
 pub struct InArray<T> {
     start: *const T,

@@ -121,6 +121,21 @@ pub fn name(code: c_int) -> &'static CStr {
     MESSAGES.iter().find(|entry| entry.0 == code).map_or(c"FW_E_?", |entry| entry.1)
 }
 
+/// Returns what a function about nothing but success returns: 0, or the error.
+#[inline]
+pub fn status(result: Result<(), c_int>) -> c_int {
+    result.err().unwrap_or(FW_OK)
+}
+
+/// Returns what a function with a number for its result returns: that number, or the error, which is negative.
+#[inline]
+pub fn count(result: Result<u64, c_int>) -> i64 {
+    match result {
+        Ok(number) => i64::try_from(number).unwrap_or(i64::MAX),
+        Err(code) => code.into(),
+    }
+}
+
 /// A refusal as its code.
 pub trait Code {
     /// Returns the error's number.

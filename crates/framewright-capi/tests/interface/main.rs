@@ -2,5 +2,6 @@
 
 mod header;
 mod programs;
-mod adapters;
+mod made_header;
+mod libraries;
 mod compiler;

@@ -1,0 +1,91 @@
+//! Boot: how much memory the descriptors need, where it lies, and the allocator.
+#![allow(unsafe_code, reason = "pointers of a C kernel are used through `framewright_ffi`, by its promise")]
+
+use core::ffi::{c_int, c_void};
+
+use framewright::Config;
+use framewright::units::PfnRange;
+use framewright_ffi::boundary::OutArray;
+use framewright_ffi::error::{Code, count, status};
+use framewright_ffi::numbers::{FW_E_BOOTED, FW_E_DESCRIPTORS, FW_E_NO_PLACE, FW_E_OTHER, FW_E_OVERFLOW};
+use framewright_kernel::Error;
+
+use crate::kernel::{self, CKernel, Refused};
+use crate::options::{Given, fw_kernel_options, with_options};
+
+/// Returns the number of an error of the kit.
+fn code_of(error: Error) -> c_int {
+    match error {
+        Error::Boot(error) => error.code(),
+        Error::TooShort { .. } => FW_E_DESCRIPTORS,
+        Error::TooLarge => FW_E_OVERFLOW,
+        Error::Twice => FW_E_BOOTED,
+        _ => FW_E_OTHER,
+    }
+}
+
+/// Returns the bytes that the allocator's descriptors need.
+///
+/// About 23 bytes a frame of 1 GiB, and 17 from 64 GiB on. `reserved` does not change it.
+///
+/// @return The bytes; or an error: FW_E_STRUCT, FW_E_OPTION, FW_E_MECHANISMS, FW_E_HOOK, FW_E_NODE, FW_E_NULL,
+///         FW_E_UNALIGNED, FW_E_OVERFLOW, and those from FW_E_GEOMETRY to FW_E_RESERVED.
+///
+/// Context: any.
+///
+/// # Safety
+/// The options can be read, with what they point to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_kernel_bytes(options: *const fw_kernel_options) -> i64 {
+    let bytes = |config: &Config<'_>, _: Given| framewright_kernel::bytes::<CKernel>(config).map_err(code_of);
+    // SAFETY: the caller's promise.
+    count(unsafe { with_options(options, bytes) }.map(|bytes| bytes as u64))
+}
+
+/// Returns the first frame of the highest place for `bytes` bytes in memory that is usable and not reserved.
+///
+/// @param first  First frame that the kernel has mapped, or may map.
+/// @param end    First frame after these.
+/// @return The frame; FW_E_NO_PLACE; or an error as of `fw_kernel_bytes` about a field.
+///
+/// Context: any. The kernel maps the place, and reserves it: whole frames, `bytes` rounded up.
+///
+/// # Safety
+/// As `fw_kernel_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_kernel_place(options: *const fw_kernel_options, bytes: usize, first: u64, end: u64) -> i64 {
+    let place = |config: &Config<'_>, _: Given| {
+        let place = framewright_kernel::place(config, bytes, PfnRange::new(first, end));
+        place.map(|range| range.start.0).ok_or(FW_E_NO_PLACE)
+    };
+    // SAFETY: the caller's promise.
+    count(unsafe { with_options(options, place) })
+}
+
+/// Boots the allocator with its descriptors in `block`. All usable memory that is not reserved is free then.
+///
+/// @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too.
+/// @param block    Memory of any alignment and contents; the allocator's for good.
+/// @param bytes    As `fw_kernel_bytes` says, or more.
+/// @return 0; or an error, and then nothing has changed but the contents of `block`: FW_E_BOOTED, FW_E_DESCRIPTORS,
+///         and those of `fw_kernel_bytes`.
+///
+/// Context: one CPU, whose hooks work. Others may follow.
+///
+/// # Safety
+/// The options can be read, with what they point to. The hooks do what the header says, now and later. `bytes` bytes
+/// can be written to `block`, and nothing else uses them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_kernel_boot(options: *const fw_kernel_options, block: *mut c_void, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let booted = unsafe {
+        with_options(options, |config, given| {
+            let block = OutArray::new(block.cast::<u8>(), bytes)?.into_bytes();
+            kernel::boot(given.hooks, given.starts_zeroed, config, block).map_err(|refused| match refused {
+                Refused::Kit(error) => code_of(error),
+                Refused::Code(code) => code,
+            })
+        })
+    };
+    status(booted)
+}
