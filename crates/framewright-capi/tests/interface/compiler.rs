@@ -58,8 +58,9 @@ impl Compiler {
     }
 
     /// Runs a program in the compiler's folder, with a variable in its environment.
-    pub(crate) fn run(&self, program: &Path, variable: Option<&str>) -> Output {
+    pub(crate) fn run(&self, program: &Path, arguments: &[&str], variable: Option<&str>) -> Output {
         let mut command = Command::new(program);
+        command.args(arguments);
         command.current_dir(self.folder.path()).envs(variable.map(|name| (name, "1")));
         command.output().expect("the program starts")
     }

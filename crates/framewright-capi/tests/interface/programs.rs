@@ -16,7 +16,7 @@ fn compiled(compiler: &Compiler, source: &str, linking: Linking) -> PathBuf {
 fn run(source: &str) -> Vec<String> {
     let Some(compiler) = Compiler::find(source) else { return Vec::new() };
     let run = |linking| {
-        let output = compiler.run(&compiled(&compiler, source, linking), None);
+        let output = compiler.run(&compiled(&compiler, source, linking), &[], None);
         let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         assert!(output.status.success(), "{source} ({linking:?}): {}\n{printed}{errors}", output.status);
         printed
@@ -42,7 +42,7 @@ fn misuses_are_refused_each_with_its_error() {
 fn a_misuse_that_gets_another_error_is_noticed() {
     let Some(compiler) = Compiler::find("a planted failure") else { return };
     let program = compiled(&compiler, MISUSES_OF[0], Linking::Static);
-    assert!(!compiler.run(&program, Some("PLANT_A_FAILURE")).status.success());
+    assert!(!compiler.run(&program, &[], Some("PLANT_A_FAILURE")).status.success());
 }
 
 #[test]
