@@ -1064,7 +1064,7 @@ int fw_kernel_offline(uint64_t start, uint64_t frames);
 /**
  * Adds memory that was not there at boot, in whole largest blocks, where a region with `present` 0 says it may come.
  *
- * @return The number of frames; or an error, and then none was added: FW_E_FOREIGN, FW_E_MISALIGNED, FW_E_BUSY,
+ * @return The number of frames; or an error, and then none was added: FW_E_FOREIGN, FW_E_RANGE, FW_E_BUSY,
  *         FW_E_ZERO_SIZE, FW_E_OVERFLOW, FW_E_LEFT_OUT, FW_E_NOT_BOOTED.
  *
  * Context: a task; one caller at a time for a range.

@@ -11,7 +11,7 @@ const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// The command `cc`, and a folder for what it makes.
 pub(crate) struct Compiler {
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl Compiler {
@@ -38,11 +38,6 @@ impl Compiler {
             return;
         }
         assert!(output.status.success(), "{standard}: {errors}");
-    }
-
-    /// The folder for what the compiler makes; it goes with the compiler.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// Compiles a C program of the crate with further arguments; `source` is its path there.

@@ -9,7 +9,7 @@ use crate::libraries::Linking;
 const MISUSES: usize = 51;
 
 fn compiled(compiler: &Compiler, source: &str, linking: Linking) -> PathBuf {
-    compiler.program(source, &format!("{linking:?}"), &linking.arguments(compiler.folder()))
+    compiler.program(source, &format!("{linking:?}"), &linking.arguments(compiler.folder.path()))
 }
 
 /// Compiles and runs a program with both libraries; returns what it printed with each.

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
+
+/// Held by the test that builds: cargo gives the libraries of all features one name.
+static BUILDING: Mutex<()> = Mutex::new(());
 
 /// Builds the library with `features`, by the command of the README; returns its path.
-///
-/// Each choice of features has a folder of its own, so that tests may build at once.
 pub(crate) fn build(features: &str) -> PathBuf {
+    let _alone = BUILDING.lock();
     let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let named = format!("kernel-capi-{}", features.replace(',', "-"));
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(named);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-capi");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(workspace).args(["rustc", "--quiet", "--offline", "--locked"]);
     cargo.args(["--package", "framewright-kernel-capi", "--profile", "kernel", "--crate-type", "staticlib"]);
@@ -18,5 +20,7 @@ pub(crate) fn build(features: &str) -> PathBuf {
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output = cargo.output().expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    directory.join("kernel/libframewright_kernel_capi.a")
+    let named = directory.join(format!("lib-{}.a", features.replace(',', "-")));
+    std::fs::copy(directory.join("kernel/libframewright_kernel_capi.a"), &named).expect("the library can be copied");
+    named
 }
