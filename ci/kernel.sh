@@ -10,6 +10,9 @@
 # heavy fence that reaches nobody is reported and not judged: emulation finds it now and then. What finds it for certain
 # are the models and `framewright stress --plant no-heavy-fence`. No run is judged by its time.
 #
+# The kernel in C is built for x86-64 where there is a C compiler (cc), and runs for a second: it must count something of
+# everything, check every invariant, and find the block that it plants: one that is freed while it is held.
+#
 # Architectures: x86-64 on the bare target and on the host's, and AArch64 on both bare targets. Targets whose core library is not
 # installed are skipped, loudly.
 #
@@ -47,12 +50,30 @@ verdict() {
     fi
 }
 
-# planted STATUS WANTED LINE...: judges a planted output.
+# c_verdict LOG STATUS: likewise, for the kernel in C.
+c_verdict() {
+    local log=$1 status=$2 name
+    if grep -q '^kernel: wrong: ' "$log"; then
+        [ "$status" -eq 1 ] && echo wrong || echo "nothing: a mistake, but exit status $status"
+        return
+    fi
+    for name in task interrupts nmis ticks pages-checked; do
+        grep -Eq "^counts:.* $name=[1-9]" "$log" || { echo "nothing: no $name counted"; return; }
+    done
+    if [ "$status" -eq 0 ] && grep -q '^validate: every invariant holds' "$log" && grep -q '^counts: .* bad-frees=0$' "$log"; then
+        echo sound
+    else
+        echo "nothing: exit status $status"
+    fi
+}
+
+# planted STATUS WANTED LINE...: has `judge` judge a planted output.
+judge=verdict
 planted() {
     local status=$1 wanted=$2
     printf '%s\n' "${@:3}" >"$work/planted"
-    [[ $(verdict "$work/planted" "$status") == "$wanted"* ]] ||
-        fail "self-test: wanted $wanted and got $(verdict "$work/planted" "$status") for: ${*:3}"
+    [[ $($judge "$work/planted" "$status") == "$wanted"* ]] ||
+        fail "self-test: wanted $wanted and got $($judge "$work/planted" "$status") for: ${*:3}"
 }
 counts='counts: cpus=2 operations=5 interrupts=4 interrupt-allocations=3 nmis=2 nmi-allocations=1 failed=0 pages-checked=9 migrations=1'
 holds='validate: every invariant holds: 9 frames'
@@ -65,6 +86,17 @@ planted 0 nothing "$holds"
 planted 0 nothing "$counts wrong-pages=0"
 planted 0 nothing "$holds" "${counts/nmis=2/nmis=0} wrong-pages=0"
 planted 2 nothing "$holds" "$counts wrong-pages=0"
+
+judge=c_verdict
+counts='counts: task=5 interrupts=4 nmis=3 ticks=2 pages-checked=1'
+planted 0 sound "$holds" "$counts bad-frees=0"
+planted 1 wrong "kernel: wrong: a page has another's tag"
+planted 0 nothing "kernel: wrong: a page has another's tag"
+planted 0 nothing "$holds"
+planted 0 nothing "$counts bad-frees=0"
+planted 0 nothing "$holds" "$counts bad-frees=1"
+planted 0 nothing "$holds" "${counts/nmis=3/nmis=0} bad-frees=0"
+planted 2 nothing "$holds" "$counts bad-frees=0"
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 
@@ -146,6 +178,23 @@ plants() {
     echo "kernel: the planted mistakes were found; that of the fence is for the models and the simulator"
 }
 
+# c_kernel TARGET: builds the kernel in C, and runs it where there is QEMU; fails unless the planted mistake alone is found.
+c_kernel() {
+    local option status
+    examples/ckernel/run --target "$1" --size >/dev/null
+    echo "ckernel: builds for $1"
+    command -v qemu-system-x86_64 >/dev/null || return 0
+    for option in "" --plant; do
+        status=0
+        examples/ckernel/run --target "$1" ${option:+"$option"} >"$work/log" 2>&1 || status=$?
+        found=$(c_verdict "$work/log" "$status")
+        echo "ckernel --target $1${option:+ $option}: $found"
+        sed -n '/^counts\|^kernel: wrong/s/^/    /p' "$work/log"
+        [ "$found$option" = sound ] || [ "$found$option" = wrong--plant ] || fail "the run's output was:
+$(cat "$work/log")"
+    done
+}
+
 if [ "${#x86[@]}" -gt 0 ] && has_qemu x86_64 qemu-system-x86; then
     first=${x86[0]} last=${x86[-1]}
     sound --target "$first" --cpus 2 --memory 1G --seconds 6
@@ -158,4 +207,11 @@ if [ "${#arm[@]}" -gt 0 ] && has_qemu aarch64 qemu-system-arm; then
     sound --target "${arm[0]}" --cpus 2 --memory 1G --seconds 8
     sound --target "${arm[-1]}" --cpus 4 --memory 6G --seconds 8
     plants "${arm[0]}"
+fi
+if command -v "${CC:-cc}" >/dev/null; then
+    for target in "${x86[@]}"; do
+        c_kernel "$target"
+    done
+else
+    echo "SKIPPED: the kernel in C, without a C compiler (cc)"
 fi

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Checks that no public operation of the core can panic, by linking.
+# Checks that no public operation of the core can panic, nor a call of the C interface of kernels, by linking.
 #
 # Why: the core runs where a panic stops the machine, so every failure has to be a value. Reading the code for it does
 # not scale; the symbol table of an optimised, linked object decides it.
 #
 # How: crates/framewright-nopanic calls every operation from functions named framewright_call_*. It is built as a
-# freestanding static library (profile in its freestanding.toml), then linked with --gc-sections and only those functions
+# freestanding static library (profile `kernel` of Cargo.toml), then linked with --gc-sections and only those functions
 # as roots, so that code of the precompiled standard core which nothing calls is gone. Then the symbols are read.
 #
+# The C interface of kernels is built and linked alike, with every function of its header as a root.
+#
 # Fails if: a symbol of core::panicking or the panic handler is left; the linked object needs a symbol other than the
-# memory functions of C; a call was lost on the way (nothing would have been proved); a pub fn of the core
+# memory functions of C and a kernel's hooks; a call was lost on the way (nothing would have been proved); a pub fn of the core
 # is called by no framewright_call_*; or, as positive control, the build with one planted indexing operation does *not*
 # show core::panicking.
 #
@@ -25,24 +27,26 @@ trap 'rm -rf "$work"' EXIT
 host=$(rustc -vV | sed -n 's/^host: //p')
 bare=x86_64-unknown-none
 crate=crates/framewright-nopanic
-panicking='4core9panicking|rust_begin_unwind|framewright_panic_is_reachable'
+header=crates/framewright-kernel-capi/include/framewright_kernel.h
+panicking='4core9panicking|rust_begin_unwind|framewright_panic_is_reachable|fw_hook_panic'
 memory='memcpy|memmove|memset|memcmp|bcmp|strlen'
 
 # The linker and the symbol reader, both from the toolchain or from binutils.
 find_linker
 nm=$(command -v nm || command -v llvm-nm) || fail "neither nm nor llvm-nm was found (package binutils)"
 
-# build TARGET FEATURE OUT: builds, links with the calls as roots, and writes the symbols of the result to OUT.
+# build TARGET FEATURE OUT [PACKAGE ROOTS]: builds, links with the functions that begin with ROOTS as roots, and writes the
+# symbols of the result to OUT. By default the calls of the core.
 build() {
-    local target=$1 feature=$2 out=$3 directory archive roots
-    cargo rustc --quiet --locked --package framewright-nopanic --lib --crate-type staticlib --target "$target" \
-        --config "$crate/freestanding.toml" --profile freestanding --features "$feature"
+    local target=$1 feature=$2 out=$3 package=${4:-framewright-nopanic} prefix=${5:-framewright_call_} directory archive roots
+    cargo rustc --quiet --locked --package "$package" --lib --crate-type staticlib --target "$target" \
+        --profile kernel --features "$feature"
     directory=$(cargo metadata --locked --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-    archive=$directory/$target/freestanding/libframewright_nopanic.a
+    archive=$directory/$target/kernel/lib${package//-/_}.a
     # Objects of the standard library without symbols make nm grumble on its error stream.
-    "$nm" --defined-only "$archive" 2>/dev/null | awk '$3 ~ /^framewright_call_/ { print $3 }' | sort -u >"$work/roots"
-    [ -s "$work/roots" ] || fail "$archive defines no framewright_call_*"
+    "$nm" --defined-only "$archive" 2>/dev/null | awk -v prefix="^$prefix" '$3 ~ prefix { print $3 }' | sort -u >"$work/roots"
+    [ -s "$work/roots" ] || fail "$archive defines no $prefix*"
     mapfile -t roots <"$work/roots"
     "${linker[@]}" --gc-sections --unresolved-symbols=ignore-all -e "${roots[0]}" "${roots[@]/#/--undefined=}" \
         -o "$work/linked" "$archive"
@@ -126,4 +130,18 @@ for target in "${targets[@]}"; do
     fi
     echo "$target: $(expected_calls 0 | wc -l) calls linked, $(wc -l <"$work/symbols") symbols, none of core::panicking;" \
         "the control shows $(grep -Ec "$panicking" "$work/control")"
+
+    for features in panic-handler panic-handler,softirqs,fence-interrupts; do
+        build "$target" "$features" "$work/symbols" framewright-kernel-capi fw_
+        sed -nE 's/^(int|int64_t|uint32_t|const char \*) ?(fw_[a-z_]+)\(.*/\2/p' "$header" | while read -r call; do
+            grep -q "^$call T" "$work/symbols" || fail "$target: $call of the header was lost in the link"
+        done
+        if grep -E "$panicking" "$work/symbols"; then
+            fail "$target: the symbols above are reachable from the C interface of kernels ($features)"
+        fi
+        if awk '$2 == "U" { print $1 }' "$work/symbols" | grep -Evx "$memory|fw_hook_[a-z_]+"; then
+            fail "$target: the C interface of kernels needs the symbols above from outside ($features)"
+        fi
+        echo "$target: $(wc -l <"$work/roots") functions of C linked ($features), no symbol of core::panicking"
+    done
 done

@@ -19,10 +19,10 @@ fail() {
     exit 1
 }
 
-# names_std DIRECTORY: lines outside test modules, which are inline and at the foot of a file, and comments that name std or
+# names_std DIRECTORY...: lines outside test modules, which are inline and at the foot of a file, and comments that name std or
 # alloc as a crate, or core::sync: whatever is shared goes through the machine.
 names_std() {
-    find "$1" -name '*.rs' -exec awk '
+    find "$@" -name '*.rs' -exec awk '
         FNR == 1 { tests = pending = 0 }
         pending && /^(pub(\([a-z]+\))? )?mod [a-z0-9_]+ *\{/ { tests = 1 }
         !/^#/ { pending = 0 }
@@ -46,16 +46,25 @@ grep -Eqx '#!\[forbid\(unsafe_code\)\]' "$core/src/lib.rs" || fail "$core/src/li
 found=$(names_std "$core/src")
 [ -z "$found" ] || fail "the core names std, alloc or core::sync:
 $found"
-grep -Eqx '#!\[no_std\]' "$kit/src/lib.rs" || fail "$kit/src/lib.rs is not #![no_std]"
+for crate in "$kit" "$ffi" "$capi"; do
+    grep -Eqx '#!\[no_std\]' "$crate/src/lib.rs" || fail "$crate/src/lib.rs is not #![no_std]"
+done
 tree=$(cargo tree --locked --package framewright --edges normal,build --all-features --prefix none)
 [ "$(wc -l <<<"$tree")" -eq 1 ] || fail "the core has dependencies:
 $tree"
 
-found=$(names_std "$kit/src" | grep -v core::sync || true)
-[ -z "$found" ] || fail "the kit names std or alloc:
+found=$(names_std "$kit/src" "$ffi/src" "$capi/src" | grep -v core::sync || true)
+[ -z "$found" ] || fail "the kit or its C interface names std or alloc:
 $found"
 tree=$(cargo tree --locked --package framewright-kernel --edges normal,build --all-features --prefix none)
 [ "$(wc -l <<<"$tree")" -eq 2 ] || fail "the kit has other dependencies than the core:
+$tree"
+
+tree=$(cargo tree --locked --package framewright-kernel-capi --edges normal,build --all-features --prefix none | sed 's/ .*//' | sort -u)
+[ "$tree" = 'framewright
+framewright-ffi
+framewright-kernel
+framewright-kernel-capi' ] || fail "the C interface of kernels has other dependencies than the kit's:
 $tree"
 
 built=0
@@ -69,6 +78,6 @@ for target in "${bare[@]}"; do
     fi
 done
 if [ "$built" -eq 0 ]; then
-    cargo build --locked --package framewright --package framewright-kernel
-    echo "no_std: the core and the kit build for the host, with no dependency and no mention of std or alloc"
+    cargo build --locked --package framewright --package framewright-kernel --package framewright-kernel-capi
+    echo "no_std: the core, the kit and its C interface build for the host, with no dependency and no mention of std or alloc"
 fi

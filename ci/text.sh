@@ -69,9 +69,9 @@ bytes() {
 directory=$(cargo metadata --locked --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 for variant in "${variants[@]}"; do
     cargo rustc --quiet --locked --package framewright-nopanic --lib --crate-type staticlib --target $target \
-        --config "$crate/freestanding.toml" --config 'profile.freestanding.opt-level="s"' --profile freestanding \
+        --config 'profile.kernel.opt-level="s"' --profile kernel \
         --features "text-$variant"
-    archive=$directory/$target/freestanding/libframewright_nopanic.a
+    archive=$directory/$target/kernel/libframewright_nopanic.a
     echo "$variant three $(bytes "$archive" three boot alloc free)" >>"$work/sizes"
     echo "$variant pair $(bytes "$archive" pair alloc free)" >>"$work/sizes"
 done

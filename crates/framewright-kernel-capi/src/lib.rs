@@ -29,16 +29,17 @@
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(feature = "panic-handler")]
+mod panic; // what a static library must have
 mod calls; // allocate, free
 mod ranges; // memory by its place
 mod upkeep; // background work, CPUs that come and go
 mod reports; // texts, counters, the check of everything
 mod boot; // how much memory descriptors need, where it lies, boot
 mod options; // what a kernel hands in
+mod request; // flags and numbers of a call
 mod kernel; // the kernel as the kit sees it; the allocator
 mod hooks; // functions of the kernel that are seldom called
-#[cfg(feature = "panic-handler")]
-mod panic; // what a static library must have
 
 pub use boot::*;
 pub use calls::*;
@@ -48,4 +49,5 @@ pub use kernel::*;
 pub use options::*;
 pub use ranges::*;
 pub use reports::*;
+pub use request::{FW_DMA, FW_DMA32};
 pub use upkeep::*;

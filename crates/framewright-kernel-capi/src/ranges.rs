@@ -12,8 +12,8 @@ use framewright_ffi::numbers::{
 };
 use framewright_ffi::request::order_of;
 
-use crate::calls::request_of;
 use crate::kernel::booted;
+use crate::request::request_of;
 
 /// Returns a range of frames.
 ///

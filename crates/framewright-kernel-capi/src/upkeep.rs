@@ -11,8 +11,8 @@ use framewright_ffi::error::{count, status};
 use framewright_ffi::numbers::FW_E_NO_SUCH_CPU;
 use framewright_kernel::{Contexts, Kernel, Pages};
 
-use crate::calls::node_of;
 use crate::kernel::{CKernel, booted};
+use crate::request::node_of;
 
 /// Calls `call` for each set of lists of a CPU; returns the sum.
 fn each_set(cpu: c_uint, call: impl Fn(&Pages<CKernel>, CpuId) -> u64) -> Result<u64, c_int> {

@@ -14,7 +14,7 @@
 //! undefined symbol of the panic handler below. Neither may exist. With the feature `control` one indexing operation
 //! is planted, and the check fails unless both symbols appear.
 //!
-//! The proof covers the operations with the arguments' full range, under the profile of `freestanding.toml` and the
+//! The proof covers the operations with the arguments' full range, under the profile `kernel` of Cargo.toml and the
 //! compiler in use. It does not cover callbacks of another machine, other optimisation levels, endless loops, and
 //! operations that are missing in [`calls`]. For the last, the script compares the core's `pub fn`s by name with the
 //! calls there.
