@@ -1,7 +1,7 @@
 //! What the C interfaces of programs (`framewright-capi`) and of kernels (`framewright-kernel-capi`) share.
 //!
-//! One number means one error in both, one flag one wish, and a pointer of a C caller is checked in one place. The crate
-//! exports no symbol, so that both interfaces may have functions of one name.
+//! One number means one error in both, and one flag one wish. A pointer of a C caller is checked in one place. The
+//! crate exports no symbol, so that both interfaces may have functions of one name.
 //!
 //! The files are in call order. All unsafe code is in `boundary.rs`.
 #![no_std]

@@ -108,8 +108,8 @@ extern "C" fn free_otherwise(frame: u64, order: c_uint) -> c_int {
 /// Cheaper than one by one. Stops when memory is short.
 ///
 /// @param frames  Array of `wanted` entries; those after the last block are unchanged. May be NULL if `wanted` is 0.
-/// @return The number of blocks, which is less than `wanted` when memory is short; or an error if there is not even one:
-///         as of `fw_kernel_alloc`, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW.
+/// @return The number of blocks, which is less than `wanted` when memory is short; or an error if there is not even
+///         one: as of `fw_kernel_alloc`, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW.
 ///
 /// Context: as of `fw_kernel_alloc`.
 ///

@@ -2,8 +2,8 @@
 //! `framewright_kernel.h`.
 //!
 //! A kernel in C links the library, defines the `fw_hook_` functions, and boots the allocator from options. README.md
-//! is the page that its author reads first. The header is made from these files by cbindgen; `tests/interface/header.rs`
-//! compares them.
+//! is the page that its author reads first. The header is made from these files by cbindgen;
+//! `tests/interface/header.rs` compares them.
 //!
 //! # The rules of the interface
 //!

@@ -41,3 +41,23 @@ fn compilers_accept_the_header_also_beside_that_of_programs() {
         }
     }
 }
+
+/// What the kernel of the README has besides its own code.
+const KERNEL: &str = "#include <stddef.h>
+#include <stdint.h>
+size_t this_cpu(void);
+void *phys_to_virt(uint64_t address);
+void *memset(void *to, int byte, size_t length);
+void panic(const char *format, ...);
+extern uint64_t image_start, image_end, mapped_frames;
+";
+
+#[test]
+fn compilers_accept_the_code_of_the_readme() {
+    let Some(compiler) = Compiler::find("the code of README.md") else { return };
+    let readme = include_str!("../../README.md");
+    let codes: Vec<&str> = readme.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [hooks, boot, calls] = codes[..] else { panic!("{} pieces of code", codes.len()) };
+    let text = format!("{KERNEL}{hooks}{boot}int calls(void)\n{{\n{calls}return error;\n}}\n");
+    compiler.check(&text, "c", "c11");
+}
