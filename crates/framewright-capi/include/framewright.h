@@ -593,6 +593,11 @@
 #define FW_E_NO_SUCH_CPU -84
 
 /**
+ * There are more reserved ranges than the call has room for.
+ */
+#define FW_E_MANY_RESERVED -85
+
+/**
  * An arena: memory with an allocator over it.
  *
  * Any thread may use it. It lives from `fw_arena_create` to `fw_arena_destroy`.

@@ -108,7 +108,7 @@ messages! {
     FW_E_NO_PLACE "no place is large enough for the descriptors"
     FW_E_HOOK "the boot options lack the function that this needs"
     FW_E_NO_SUCH_CPU "there is no such CPU"
-    FW_E_RESERVED "a reserved range ends before it starts"
+    FW_E_MANY_RESERVED "too many reserved ranges: find a place for the descriptors first"
 }
 
 /// Returns the message of a code; one that says so for a number that is no code.

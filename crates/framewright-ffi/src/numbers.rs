@@ -216,8 +216,8 @@ pub const FW_E_NO_PLACE: c_int = -82;
 pub const FW_E_HOOK: c_int = -83;
 /// There is no such CPU.
 pub const FW_E_NO_SUCH_CPU: c_int = -84;
-/// A reserved range ends before it starts, or lies above all memory.
-pub const FW_E_RESERVED: c_int = -86;
+/// There are more reserved ranges than the call has room for.
+pub const FW_E_MANY_RESERVED: c_int = -85;
 
 #[cfg(test)]
 mod tests {

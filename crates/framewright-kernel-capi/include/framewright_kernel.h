@@ -3,14 +3,10 @@
  *
  *     static const fw_region map[] = {FW_USABLE(0x100, 0x40000, 0)};
  *     static const uint8_t nodes[] = {0};
- *     fw_range reserved[] = {{0x100, 0x900}, {0, 0}};
+ *     static const fw_range image[] = {{0x100, 0x900}};
  *     fw_kernel_options options = {.size = sizeof options, .regions = map, .region_count = 1,
- *                                  .cpu_nodes = nodes, .cpu_count = 1, .reserved = reserved, .reserved_count = 1};
- *     int64_t bytes = fw_kernel_bytes(&options);
- *     int64_t own = fw_kernel_place(&options, bytes, 0, 0x40000);
- *     reserved[1] = (fw_range){own, own + (bytes + 4095) / 4096};
- *     options.reserved_count = 2;
- *     int error = fw_kernel_boot(&options, phys_to_virt(own << 12), bytes);
+ *                                  .cpu_nodes = nodes, .cpu_count = 1, .reserved = image, .reserved_count = 1};
+ *     int error = fw_kernel_boot_within(&options, 0, 0x40000, frames_to_virt);
  *     int64_t frame = fw_kernel_alloc(FW_KERNEL, 0);
  *     if (frame < 0) print(fw_strerror((int)frame));
  *
@@ -39,16 +35,6 @@
 #define FW_POSSIBLE(start, end, node) {(start), (end), (node), 0, 0}
 
 /**
- * Memory that the most limited devices reach: zone DMA.
- */
-#define FW_DMA 0x1
-
-/**
- * Memory that 32-bit devices reach: zone DMA32 or below.
- */
-#define FW_DMA32 0x4
-
-/**
  * Memory is put on the free lists at boot up to 4 GiB, else when it is used.
  */
 #define FW_SECTIONS_BY_SIZE 0
@@ -67,6 +53,16 @@
  * All memory is zero, that of the descriptors included. Boot writes less then.
  */
 #define FW_BOOT_ZEROED 0x1
+
+/**
+ * Memory that the most limited devices reach: zone DMA.
+ */
+#define FW_DMA 0x1
+
+/**
+ * Memory that 32-bit devices reach: zone DMA32 or below.
+ */
+#define FW_DMA32 0x4
 
 /**
  * A task, also while it holds interrupts off.
@@ -571,6 +567,11 @@
 #define FW_E_NO_SUCH_CPU -84
 
 /**
+ * There are more reserved ranges than the call has room for.
+ */
+#define FW_E_MANY_RESERVED -85
+
+/**
  * State and counters of the allocator, in frames and calls.
  *
  * The figures of a busy allocator are those of no single moment.
@@ -936,8 +937,8 @@ int fw_kernel_free(uint64_t frame, unsigned int order);
  * Cheaper than one by one. Stops when memory is short.
  *
  * @param frames  Array of `wanted` entries; those after the last block are unchanged. May be NULL if `wanted` is 0.
- * @return The number of blocks, which is less than `wanted` when memory is short; or an error if there is not even one:
- *         as of `fw_kernel_alloc`, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW.
+ * @return The number of blocks, which is less than `wanted` when memory is short; or an error if there is not even
+ *         one: as of `fw_kernel_alloc`, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW.
  *
  * Context: as of `fw_kernel_alloc`.
  *
@@ -1229,6 +1230,24 @@ int64_t fw_kernel_bytes(const struct fw_kernel_options *options);
  * Promised by the caller: As `fw_kernel_bytes`.
  */
 int64_t fw_kernel_place(const struct fw_kernel_options *options, size_t bytes, uint64_t first, uint64_t end);
+
+/**
+ * Boots the allocator with its descriptors in the highest place that has room for them, and reserves it.
+ *
+ * @param first  First frame that the kernel has mapped, or may map.
+ * @param end    First frame after these.
+ * @param map    Returns the address of `frames` frames from `start` on, which become the allocator's. Called once.
+ * @return 0; or an error as of `fw_kernel_boot`; FW_E_NO_PLACE; FW_E_MANY_RESERVED for more than 31 reserved ranges;
+ *         FW_E_NULL also if `map` is NULL or returns it.
+ *
+ * Context: as of `fw_kernel_boot`.
+ *
+ * Promised by the caller: As `fw_kernel_boot`, for the memory that `map` returns.
+ */
+int fw_kernel_boot_within(const struct fw_kernel_options *options,
+                          uint64_t first,
+                          uint64_t end,
+                          void *(*map)(uint64_t start, uint64_t frames));
 
 /**
  * Boots the allocator with its descriptors in `block`. All usable memory that is not reserved is free then.

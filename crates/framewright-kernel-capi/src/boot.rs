@@ -1,28 +1,17 @@
 //! Boot: how much memory the descriptors need, where it lies, and the allocator.
 #![allow(unsafe_code, reason = "pointers of a C kernel are used through `framewright_ffi`, by its promise")]
 
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 
 use framewright::Config;
 use framewright::units::PfnRange;
 use framewright_ffi::boundary::OutArray;
-use framewright_ffi::error::{Code, count, status};
-use framewright_ffi::numbers::{FW_E_BOOTED, FW_E_DESCRIPTORS, FW_E_NO_PLACE, FW_E_OTHER, FW_E_OVERFLOW};
-use framewright_kernel::Error;
+use framewright_ffi::error::{count, status};
+use framewright_ffi::numbers::{FW_E_NO_PLACE, FW_E_NULL};
 
-use crate::kernel::{self, CKernel, Refused};
+use crate::kernel::{self, CKernel, code_of};
 use crate::options::{Given, fw_kernel_options, with_options};
-
-/// Returns the number of an error of the kit.
-fn code_of(error: Error) -> c_int {
-    match error {
-        Error::Boot(error) => error.code(),
-        Error::TooShort { .. } => FW_E_DESCRIPTORS,
-        Error::TooLarge => FW_E_OVERFLOW,
-        Error::Twice => FW_E_BOOTED,
-        _ => FW_E_OTHER,
-    }
-}
 
 /// Returns the bytes that the allocator's descriptors need.
 ///
@@ -62,6 +51,51 @@ pub unsafe extern "C" fn fw_kernel_place(options: *const fw_kernel_options, byte
     count(unsafe { with_options(options, place) })
 }
 
+/// Boots the allocator with its descriptors in the highest place that has room for them, and reserves it.
+///
+/// @param first  First frame that the kernel has mapped, or may map.
+/// @param end    First frame after these.
+/// @param map    Returns the address of `frames` frames from `start` on, which become the allocator's. Called once.
+/// @return 0; or an error as of `fw_kernel_boot`; FW_E_NO_PLACE; FW_E_MANY_RESERVED for more than 31 reserved ranges;
+///         FW_E_NULL also if `map` is NULL or returns it.
+///
+/// Context: as of `fw_kernel_boot`.
+///
+/// # Safety
+/// As `fw_kernel_boot`, for the memory that `map` returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_kernel_boot_within(
+    options: *const fw_kernel_options,
+    first: u64,
+    end: u64,
+    map: Option<unsafe extern "C" fn(start: u64, frames: u64) -> *mut c_void>,
+) -> c_int {
+    let within = PfnRange::new(first, end);
+    let wrong = Cell::new(None);
+    let boot = |config: &Config<'_>, given: Given| {
+        let map = map.ok_or(FW_E_NULL)?;
+        let shift = config.geometry.page_shift;
+        let block = |own: PfnRange| {
+            let bytes = own.frames().checked_shl(shift.into()).and_then(|bytes| usize::try_from(bytes).ok());
+            // SAFETY: the kernel's function; the bytes are ours by the caller's promise.
+            let block = unsafe {
+                let start = map(own.start.0, own.frames());
+                OutArray::new(start.cast::<u8>(), bytes.unwrap_or(usize::MAX)).map(|block| block.into_bytes())
+            };
+            block.unwrap_or_else(|code| {
+                wrong.set(Some(code));
+                &mut []
+            })
+        };
+        let booted = kernel::boot(given.hooks, given.starts_zeroed, |pages, kernel| {
+            pages.boot_within(kernel, config, within, block).map(|_| ())
+        });
+        booted.map_err(|code| wrong.get().unwrap_or(code))
+    };
+    // SAFETY: the caller's promise.
+    status(unsafe { with_options(options, boot) })
+}
+
 /// Boots the allocator with its descriptors in `block`. All usable memory that is not reserved is free then.
 ///
 /// @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too.
@@ -81,9 +115,8 @@ pub unsafe extern "C" fn fw_kernel_boot(options: *const fw_kernel_options, block
     let booted = unsafe {
         with_options(options, |config, given| {
             let block = OutArray::new(block.cast::<u8>(), bytes)?.into_bytes();
-            kernel::boot(given.hooks, given.starts_zeroed, config, block).map_err(|refused| match refused {
-                Refused::Kit(error) => code_of(error),
-                Refused::Code(code) => code,
+            kernel::boot(given.hooks, given.starts_zeroed, |pages, kernel| {
+                pages.boot(kernel, config, block).map(|_| ())
             })
         })
     };

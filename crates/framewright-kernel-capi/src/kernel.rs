@@ -27,8 +27,12 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use framewright::machine::{Busy, Need, Reclaimed, Waiter};
 use framewright::units::{Order, Pfn};
-use framewright::{Config, Features, Mechanisms};
-use framewright_ffi::numbers::{FW_E_BOOTED, FW_E_NOT_BOOTED};
+use framewright::{Features, Mechanisms};
+use framewright_ffi::error::Code;
+use framewright_ffi::numbers::{
+    FW_E_BOOTED, FW_E_CPUS, FW_E_DESCRIPTORS, FW_E_MANY_RESERVED, FW_E_NO_PLACE, FW_E_NOT_BOOTED, FW_E_OTHER,
+    FW_E_OVERFLOW,
+};
 #[cfg(any(feature = "interrupts", feature = "softirqs"))]
 use framewright_kernel::Context;
 #[cfg(any(feature = "one-cpu", feature = "fence-interrupts"))]
@@ -120,31 +124,36 @@ static PAGES: Framewright<CKernel> = Framewright::new();
 /// Whether a call of [`boot`] writes, or has written, what the allocator reads.
 static CLAIMED: AtomicU8 = AtomicU8::new(0);
 
-/// Reason for which the allocator was not booted.
-pub(crate) enum Refused {
-    /// By the kit or the core.
-    Kit(Error),
-    /// By this crate.
-    Code(c_int),
+/// Returns the number of an error of the kit.
+pub(crate) fn code_of(error: Error) -> c_int {
+    match error {
+        Error::Boot(error) => error.code(),
+        Error::TooShort { .. } => FW_E_DESCRIPTORS,
+        Error::TooLarge => FW_E_OVERFLOW,
+        Error::NoPlace { .. } => FW_E_NO_PLACE,
+        Error::ManyReserved { .. } => FW_E_MANY_RESERVED,
+        Error::OneCpu(_) => FW_E_CPUS,
+        Error::Twice => FW_E_BOOTED,
+        _ => FW_E_OTHER,
+    }
 }
 
-/// Boots the allocator; `hooks` are its hooks from then on.
+/// Boots the allocator by `call`; `hooks` are its hooks from then on.
 pub(crate) fn boot(
     hooks: fw_kernel_hooks,
     starts_zeroed: bool,
-    config: &Config<'_>,
-    block: &'static mut [u8],
-) -> Result<(), Refused> {
+    call: impl FnOnce(&'static Framewright<CKernel>, &'static CKernel) -> Result<(), Error>,
+) -> Result<(), c_int> {
     // ORDER: Acquire. Sees what an attempt that failed left; partner: the Release below.
     if CLAIMED.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        return Err(Refused::Code(FW_E_BOOTED));
+        return Err(FW_E_BOOTED);
     }
     // SAFETY: this call alone has the claim, and there is no allocator that reads.
     unsafe { *KERNEL.hooks.get() = hooks };
     KERNEL.starts_zeroed.store(starts_zeroed, Ordering::Relaxed);
-    PAGES.boot(&KERNEL, config, block).map(|_| ()).map_err(|error| {
+    call(&PAGES, &KERNEL).map_err(|error| {
         CLAIMED.store(0, Ordering::Release);
-        Refused::Kit(error)
+        code_of(error)
     })
 }
 

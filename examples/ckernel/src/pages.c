@@ -41,13 +41,24 @@ static size_t regions_of(const struct start_info *loaded, fw_region *regions)
     return count;
 }
 
+/* Where the descriptors lie. */
+static void *mapped(uint64_t start, uint64_t frames)
+{
+    print("descriptors: ");
+    print_number(frames, 10);
+    print(" frames from 0x");
+    print_number(start, 16);
+    print(" on\n");
+    return address_of(start);
+}
+
 void boot_pages(const struct start_info *loaded)
 {
     static fw_region regions[MAX_REGIONS];
     static const uint8_t nodes[] = {0};
     static const fw_kernel_hooks hooks = {.size = sizeof hooks, .zero = zero};
-    /* Firmware and the start information below 1 MiB; this kernel; and, after the first step, the descriptors. */
-    fw_range reserved[] = {{0, 0x100}, {frame_of(kernel_start), frame_of(kernel_end + PAGE - 1)}, {0, 0}};
+    /* Firmware and the start information below 1 MiB, and this kernel. The allocator reserves its descriptors itself. */
+    const fw_range reserved[] = {{0, 0x100}, {frame_of(kernel_start), frame_of(kernel_end + PAGE - 1)}};
     fw_kernel_options options = {
         .size = sizeof options,
         .regions = regions,
@@ -58,19 +69,7 @@ void boot_pages(const struct start_info *loaded)
         .reserved_count = 2,
         .hooks = &hooks,
     };
-    /* Step one: how much memory the descriptors need, and where it lies, within the 512 GiB that are mapped. */
-    int64_t bytes = fw_kernel_bytes(&options);
-    if (bytes < 0) die("fw_kernel_bytes", (int)bytes);
-    int64_t own = fw_kernel_place(&options, (size_t)bytes, 0, 1u << 27);
-    if (own < 0) die("fw_kernel_place", (int)own);
-    reserved[2] = (fw_range){(uint64_t)own, (uint64_t)own + (((uint64_t)bytes + PAGE - 1) >> PAGE_SHIFT)};
-    options.reserved_count = 3;
-    /* Step two. */
-    int error = fw_kernel_boot(&options, address_of((uint64_t)own), (size_t)bytes);
-    if (error) die("fw_kernel_boot", error);
-    print("descriptors: ");
-    print_number((uint64_t)bytes, 10);
-    print(" bytes from frame 0x");
-    print_number((uint64_t)own, 16);
-    print(" on\n");
+    /* The first 512 GiB are mapped. */
+    int error = fw_kernel_boot_within(&options, 0, 1u << 27, mapped);
+    if (error) die("fw_kernel_boot_within", error);
 }

@@ -188,7 +188,8 @@ int main(int argc, char **argv)
 {
     (void)argv;
     bool is_hardened = argc > 1;
-    boot(is_hardened ? "default,hardened=poison" : NULL, &HOOKS);
+    if (is_hardened) boot_at_once("default,hardened=poison");
+    else boot(NULL, &HOOKS);
     validate();
     CHECK(stats().allocated == 0 && stats().free == stats().managed);
     if (is_hardened) {

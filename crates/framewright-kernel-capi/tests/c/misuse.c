@@ -144,7 +144,8 @@ static void odd_fields(void)
     MEANING(FW_E_GEOMETRY, o->page_shift = 200);
     MEANING(FW_E_GEOMETRY, o->max_order = 8; o->pageblock_order = 9);
     MEANING(FW_E_CPUS, o->cpu_count = 0);
-    MEANING(FW_E_NO_USABLE, o->region_count = 0);
+    MEANING(FW_E_NO_USABLE, o->region_count = o->reserved_count = 0);
+    MEANING(FW_E_RESERVED, o->region_count = 0);
     MEANING(FW_E_NO_USABLE, MAP(FW_RESERVED(0x400, 0x2400, 0)));
     MEANING(FW_E_REGION, MAP(FW_USABLE(0x2400, 0x400, 0)));
     MEANING(FW_E_REGION, o->regions = overlapping; o->region_count = 2);
@@ -169,6 +170,36 @@ static void places_and_blocks(void)
     stub.cpu = CPUS;
     REFUSED(FW_E_CPUS, fw_kernel_boot(&o, address_of(0x500), 4u << 20));
     stub.cpu = 0;
+}
+
+static void *nowhere(uint64_t start, uint64_t frames)
+{
+    (void)start, (void)frames;
+    return NULL;
+}
+
+static void *far_up(uint64_t start, uint64_t frames)
+{
+    (void)start, (void)frames;
+    return (void *)~(uintptr_t)63;
+}
+
+static void boots_in_one_call(void)
+{
+    static fw_range many[32];
+    fw_kernel_options o = options_of(NULL);
+    REFUSED(FW_E_NULL, fw_kernel_boot_within(NULL, FIRST, END, mapped));
+    REFUSED(FW_E_NULL, fw_kernel_boot_within(&o, FIRST, END, NULL));
+    REFUSED(FW_E_NULL, fw_kernel_boot_within(&o, FIRST, END, nowhere));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_boot_within(&o, FIRST, END, far_up));
+    REFUSED(FW_E_NO_PLACE, fw_kernel_boot_within(&o, 0x100000, 0x200000, mapped));
+    REFUSED(FW_E_MANY_RESERVED, (o.reserved = many, o.reserved_count = 32, fw_kernel_boot_within(&o, FIRST, END, mapped)));
+    REFUSED(FW_E_NO_USABLE, (o.region_count = 0, fw_kernel_boot_within(&o, FIRST, END, mapped)));
+#ifdef MINIMAL
+    static const uint8_t two[2];
+    o = options_of(NULL);
+    REFUSED(FW_E_CPUS, (o.cpu_nodes = two, o.cpu_count = 2, fw_kernel_boot_within(&o, FIRST, END, mapped)));
+#endif
 }
 
 static void requests(void)
@@ -366,9 +397,11 @@ int main(int argc, char **argv)
     odd_structures();
     odd_fields();
     places_and_blocks();
+    boots_in_one_call();
     fw_kernel_options options = boot(NULL, &HOOKS);
     booted = true;
     REFUSED(FW_E_BOOTED, fw_kernel_boot(&options, address_of(reserved[1].start), (size_t)GOT(fw_kernel_bytes(&options))));
+    REFUSED(FW_E_BOOTED, fw_kernel_boot_within(&options, FIRST, END, mapped));
     requests();
     frees();
     the_rest();

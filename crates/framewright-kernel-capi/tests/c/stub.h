@@ -20,7 +20,11 @@
 #define PAGE 4096u
 #define FIRST 0x400u
 #define END 0x8400u
+#ifdef MINIMAL /* built for one CPU */
+#define CPUS 1u
+#else
 #define CPUS 2u
+#endif
 
 /* Ends the program if a condition does not hold. */
 #define CHECK(condition)                                                                                \
@@ -189,7 +193,7 @@ static const fw_region REGIONS[] = {
     FW_RESERVED(0x2400, 0x2800, 0),
     FW_USABLE(0x2800, 0x4800, 0),
 };
-static const uint8_t NODES[CPUS] = {0, 0};
+static const uint8_t NODES[CPUS] = {0};
 #define RANGES_OF_A_KIND 0
 #else
 static const fw_region REGIONS[] = {
@@ -225,6 +229,23 @@ static inline fw_kernel_options options_of(const char *mechanisms)
         .mechanisms = mechanisms,
         .hooks = &HOOKS,
     };
+}
+
+/* Memory for the descriptors, where the allocator finds a place. */
+static void *mapped(uint64_t start, uint64_t frames)
+{
+    CHECK(frames != 0);
+    reserved[1] = (fw_range){start, start + frames};
+    return address_of(start);
+}
+
+/* Boot in one call; returns the options that it booted with. */
+static inline fw_kernel_options boot_at_once(const char *mechanisms)
+{
+    fw_kernel_options options = options_of(mechanisms);
+    OK(fw_kernel_boot_within(&options, FIRST, END, mapped));
+    at_rest();
+    return options;
 }
 
 /* The two steps of boot; returns the options that it booted with. */
