@@ -286,6 +286,8 @@ pub unsafe fn write_sized<T: Versioned>(pointer: *mut T, value: impl FnOnce() ->
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use std::vec;
 
     use super::*;

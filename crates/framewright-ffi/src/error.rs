@@ -225,6 +225,8 @@ impl Code for BootError {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use std::vec::Vec;
 
     use super::*;

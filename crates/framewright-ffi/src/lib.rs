@@ -9,9 +9,6 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-#[cfg(test)]
-extern crate std;
-
 pub mod boundary;
 pub mod request;
 pub mod error;

@@ -221,6 +221,8 @@ pub const FW_E_MANY_RESERVED: c_int = -85;
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use std::string::ToString;
 
     use super::*;
