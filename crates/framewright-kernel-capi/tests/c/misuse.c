@@ -262,7 +262,7 @@ static void frees(void)
     REFUSED(FW_E_OVERFLOW, fw_kernel_free_bulk(0, SIZE_MAX, frames, NULL));
     REFUSED(FW_E_ZERO_SIZE, fw_kernel_free_range(block, 0));
     REFUSED(FW_E_OVERFLOW, fw_kernel_free_range(block, UINT64_MAX));
-    REFUSED(FW_E_ALREADY_FREE, fw_kernel_free_range(block, 64));
+    REFUSED(FW_E_ALREADY_FREE, fw_kernel_free_range(0x600, 8));
     REFUSED(FW_E_FOREIGN, fw_kernel_free_range(0x6000, 8));
     REFUSED(FW_E_ORDER, fw_kernel_split(block, 3, 4));
     REFUSED(FW_E_WRONG_ORDER, fw_kernel_split(block, 2, 0));
