@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Boots examples/kernel, a kernel for several CPUs that allocates its pages by Framewright, and checks what it says.
+# Boots examples/kernel, a kernel for several CPUs that allocates its pages by Framewright, and examples/ckernel, a small one in
+# C, and checks what they say.
 #
 # Why: that the allocator can be embedded is a claim until a kernel with preemption, interrupts and NMIs runs on it. Each run is a
 # stress with tagged pages that ends with every CPU at rest and every invariant checked (examples/kernel/README.md).
