@@ -142,7 +142,9 @@ impl Caller for BulkRust {
     fn alloc(asked: Asked, frames: &mut [u64; FRAMES]) {
         let (mut entries, pages) = (frames.iter_mut(), pages().expect("it is booted"));
         let take = |pfn: Pfn| {
-            entries.next().map(|entry| *entry = pfn.0);
+            if let Some(entry) = entries.next() {
+                *entry = pfn.0;
+            }
         };
         assert_eq!(pages.alloc_each(&asked.request(), FRAMES, take), Ok(FRAMES));
     }
