@@ -23,6 +23,7 @@ crates=(
     crates/framewright-rt/src
     crates/framewright-ffi/src
     crates/framewright-capi/src
+    crates/framewright-vm-memory/src
     crates/framewright-kernel-capi/src
     crates/framewright-sim/src
     crates/framewright-trace/src

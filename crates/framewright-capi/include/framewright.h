@@ -563,9 +563,19 @@
 #define FW_E_DESCRIPTORS -76
 
 /**
- * A reserved range ends before it starts.
+ * The arena was created without `limit_bytes`.
  */
-#define FW_E_RESERVED -77
+#define FW_E_FIXED_SIZE -77
+
+/**
+ * A node is larger at first than `limit_bytes`.
+ */
+#define FW_E_ABOVE_LIMIT -78
+
+/**
+ * The arena is as large as its limit.
+ */
+#define FW_E_AT_LIMIT -79
 
 /**
  * The kernel's allocator is not booted.
@@ -596,6 +606,11 @@
  * There are more reserved ranges than the call has room for.
  */
 #define FW_E_MANY_RESERVED -85
+
+/**
+ * A reserved range ends before it starts, or lies above all memory.
+ */
+#define FW_E_RESERVED -86
 
 /**
  * An arena: memory with an allocator over it.
@@ -852,7 +867,7 @@ int fw_alloc_on(struct fw_arena *arena, unsigned int node, uint32_t flags, unsig
 /**
  * Frees a block that was allocated with this order.
  *
- * @return 0; or an error, and then nothing has changed: FW_E_ALREADY_FREE, FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
+ * @return 0; or an error, and then nothing has changed: FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
  *         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED, FW_E_NO_CPU, FW_E_FREES.
  *
  * Threads: any. Two threads that free one block in the same instant may both succeed, unless the arena is hardened.
@@ -943,7 +958,7 @@ int fw_split(struct fw_arena *arena, void *block, unsigned int from, unsigned in
  *
  * @param block  Where the block's address is stored; NULL for nowhere.
  * @param order  Where the block's order is stored; NULL for nowhere.
- * @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_ALREADY_FREE, FW_E_OFFLINE, FW_E_QUARANTINED,
+ * @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_OFFLINE, FW_E_QUARANTINED,
  *         FW_E_UNALIGNED, FW_E_ARENA.
  *
  * Threads: any. The answer is about this moment, unless the caller owns the block.

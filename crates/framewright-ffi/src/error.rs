@@ -109,6 +109,7 @@ messages! {
     FW_E_HOOK "the boot options lack the function that this needs"
     FW_E_NO_SUCH_CPU "there is no such CPU"
     FW_E_MANY_RESERVED "too many reserved ranges: find a place for the descriptors first"
+    FW_E_RESERVED "a reserved range ends before it starts or lies above all memory"
 }
 
 /// Returns the message of a code; one that says so for a number that is no code.

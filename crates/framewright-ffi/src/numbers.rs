@@ -218,6 +218,8 @@ pub const FW_E_HOOK: c_int = -83;
 pub const FW_E_NO_SUCH_CPU: c_int = -84;
 /// There are more reserved ranges than the call has room for.
 pub const FW_E_MANY_RESERVED: c_int = -85;
+/// A reserved range ends before it starts, or lies above all memory.
+pub const FW_E_RESERVED: c_int = -86;
 
 #[cfg(test)]
 mod tests {

@@ -537,9 +537,19 @@
 #define FW_E_DESCRIPTORS -76
 
 /**
- * A reserved range ends before it starts.
+ * The arena was created without `limit_bytes`.
  */
-#define FW_E_RESERVED -77
+#define FW_E_FIXED_SIZE -77
+
+/**
+ * A node is larger at first than `limit_bytes`.
+ */
+#define FW_E_ABOVE_LIMIT -78
+
+/**
+ * The arena is as large as its limit.
+ */
+#define FW_E_AT_LIMIT -79
 
 /**
  * The kernel's allocator is not booted.
@@ -570,6 +580,11 @@
  * There are more reserved ranges than the call has room for.
  */
 #define FW_E_MANY_RESERVED -85
+
+/**
+ * A reserved range ends before it starts, or lies above all memory.
+ */
+#define FW_E_RESERVED -86
 
 /**
  * State and counters of the allocator, in frames and calls.

@@ -2,7 +2,8 @@
 //!
 //! Each example checks every object that it frees, and ends by checking the arena. A planted failure must be found.
 
-use crate::compiler::{Compiler, Linking};
+use crate::compiler::Compiler;
+use crate::libraries::{Linking, compiled, has};
 
 /// An adapter's example: its source, the other library's header, name and Debian package, and how its output ends.
 struct Example {
@@ -32,12 +33,12 @@ const MIMALLOC: Example = Example {
 /// Runs an example with both of our libraries, and once with a planted failure; returns what it printed.
 fn outputs(example: &Example) -> Vec<String> {
     let Some(compiler) = Compiler::find(example.source) else { return Vec::new() };
-    if !compiler.has(example.source, example.header, example.library, example.package) {
+    if !has(&compiler, example.source, example.header, example.library, example.package) {
         return Vec::new();
     }
     let run = |linking, plant| {
-        let program = compiler.program(example.source, linking, &[example.library]);
-        let output = compiler.run(&program, plant);
+        let program = compiled(&compiler, example.source, linking, &[example.library]);
+        let output = compiler.run(&program, &[], plant);
         let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         (output.status.success(), printed, errors)
     };

@@ -2,6 +2,7 @@
 
 mod header;
 mod programs;
+mod adapters;
 mod made_header;
 mod libraries;
 mod compiler;

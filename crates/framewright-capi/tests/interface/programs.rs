@@ -1,22 +1,16 @@
 //! C programs, compiled by the system's compiler and run with the static library and with the shared one.
 
-use std::path::PathBuf;
-
 use crate::compiler::Compiler;
-use crate::libraries::Linking;
+use crate::libraries::{Linking, compiled};
 
 /// Misuses that the suite must have: as many as hardened_malloc's suite has tests.
 const MISUSES: usize = 51;
-
-fn compiled(compiler: &Compiler, source: &str, linking: Linking) -> PathBuf {
-    compiler.program(source, &format!("{linking:?}"), &linking.arguments(compiler.folder.path()))
-}
 
 /// Compiles and runs a program with both libraries; returns what it printed with each.
 fn run(source: &str) -> Vec<String> {
     let Some(compiler) = Compiler::find(source) else { return Vec::new() };
     let run = |linking| {
-        let output = compiler.run(&compiled(&compiler, source, linking), &[], None);
+        let output = compiler.run(&compiled(&compiler, source, linking, &[]), &[], None);
         let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         assert!(output.status.success(), "{source} ({linking:?}): {}\n{printed}{errors}", output.status);
         printed
@@ -41,7 +35,7 @@ fn misuses_are_refused_each_with_its_error() {
 #[test]
 fn a_misuse_that_gets_another_error_is_noticed() {
     let Some(compiler) = Compiler::find("a planted failure") else { return };
-    let program = compiled(&compiler, MISUSES_OF[0], Linking::Static);
+    let program = compiled(&compiler, MISUSES_OF[0], Linking::Static, &[]);
     assert!(!compiler.run(&program, &[], Some("PLANT_A_FAILURE")).status.success());
 }
 
