@@ -26,6 +26,10 @@ call! {
         framewright_kernel::place(config, bytes, within)
     }
 
+    fn kit_boot_within(config: &'static Config<'static>, within: PfnRange, block: &'static mut [u8]) -> Result<bool, Error> {
+        kit::PAGES.boot_within(&kit::Small, config, within, |_| block).map(|pages| pages.cpus() != 0)
+    }
+
     fn kit_boot(config: &'static Config<'static>, block: &'static mut [u8]) -> Result<bool, Error> {
         kit::PAGES.boot(&kit::Small, config, block).map(|pages| kit::PAGES.get().is_some_and(|got| core::ptr::eq(got, pages)))
     }
