@@ -18,7 +18,7 @@ use crate::options::{Given, fw_kernel_options, with_options};
 /// About 23 bytes a frame of 1 GiB, and 17 from 64 GiB on. `reserved` does not change it.
 ///
 /// @return The bytes; or an error: FW_E_STRUCT, FW_E_OPTION, FW_E_MECHANISMS, FW_E_HOOK, FW_E_NODE, FW_E_NULL,
-///         FW_E_UNALIGNED, FW_E_OVERFLOW, and those from FW_E_GEOMETRY to FW_E_RESERVED.
+///         FW_E_UNALIGNED, FW_E_OVERFLOW, FW_E_RESERVED, and those from FW_E_GEOMETRY to FW_E_DESCRIPTORS.
 ///
 /// Context: any.
 ///
