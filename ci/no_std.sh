@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.."
 bare=(x86_64-unknown-none aarch64-unknown-none-softfloat)
 core=crates/framewright
 kit=crates/framewright-kernel
+capi=crates/framewright-kernel-capi
+ffi=crates/framewright-ffi
 adapters=(--package framewright-x86_64 --package framewright-free-list --package framewright-ostd)
 
 fail() {
