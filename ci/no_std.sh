@@ -72,8 +72,9 @@ $tree"
 built=0
 for target in "${bare[@]}"; do
     if [ -d "$(rustc --print target-libdir --target "$target")" ]; then
-        cargo build --locked --package framewright --package framewright-kernel "${adapters[@]}" --target "$target"
-        echo "no_std: the core, the kit and the adapters build for $target"
+        cargo build --locked --package framewright --package framewright-kernel --package framewright-kernel-capi \
+            "${adapters[@]}" --target "$target"
+        echo "no_std: the core, the kit, its C interface and the adapters build for $target"
         built=$((built + 1))
     else
         echo "SKIPPED: no_std build for $target, whose standard core is not installed (rustup target add $target)"
