@@ -332,6 +332,13 @@ impl Machine for Native {
         }
     }
 
+    fn pin_kept(&self) -> NativePin<'_> {
+        match self.pin_at_once() {
+            Some(pin) => pin,
+            None => self.pin_otherwise(Wait::Kept),
+        }
+    }
+
     #[inline]
     fn irq_save(&self) -> Section {
         interrupts::section()

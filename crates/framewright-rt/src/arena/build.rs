@@ -122,6 +122,9 @@ impl ArenaBuilder {
         self.tell_commit(shape, &memory, &pool)?;
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
         let owners = OwnerTable::new(&allocator, self.owners)?;
+        // Boot has leased a CPU to this thread, which may never call the arena.
+        // SAFETY: the machine is new and boot has returned, so this thread has no pin of it and is in no call.
+        unsafe { allocator.machine().give_up_lease() };
         let memory = (memory, contents);
         let (on_low_memory, watch) = (self.hooks.on_low_memory.clone(), Watch::new(self.cgroup.clone()));
         let sizing = Sizing { room: self.room(shape), on_low_memory, calls, watch };

@@ -1,12 +1,4 @@
 //! A thread that makes many calls in a row.
-//!
-//! Each call of an [`Arena`] finds the allocator's CPU of its thread. A [`LocalArena`] has found it once and stays
-//! there, so that its calls cost a fraction; their meaning is the same. It belongs to its thread.
-//!
-//! It should not be held while waiting. With [`crate::CpuMode::PerCpu`] other threads of the processor use spare CPUs
-//! meanwhile, and a fork by this thread has a child that cannot use the arena. On a CPU that threads share, the others
-//! wait for it as long as it takes. Frees do not wait, nor do requests that must not (`GFP_NOWAIT`, `GFP_ATOMIC`): they
-//! go to the zones without a CPU. A forgotten one (`std::mem::forget`) keeps its CPU until its thread exits.
 
 use std::fmt;
 
@@ -17,7 +9,18 @@ use super::pages::Pages;
 use crate::cpus;
 use crate::native::Native;
 
-/// An arena as seen from one of its CPUs; see the module's description.
+/// An arena as seen from one of its CPUs.
+///
+/// Each call of an [`Arena`] finds the allocator's CPU of its thread. A `LocalArena` has found it once and stays there,
+/// so its calls cost less; their meaning is the same. It belongs to its thread, which may also call the arena itself.
+///
+/// It keeps its CPU as long as it lives, so there cannot be as many as threads ([`Arena::local`]). With
+/// [`crate::CpuMode::PerCpu`] it should not be held while the thread waits. Other threads of the processor use spare
+/// CPUs meanwhile, and a fork by this thread has a child that cannot use the arena. A forgotten one
+/// (`std::mem::forget`) keeps its CPU until its thread exits.
+///
+/// An arena of one CPU ([`crate::ArenaBuilder::cpus`]) is the exception: other threads wait as long as a `LocalArena`
+/// lives. Only frees do not wait, and requests that must not (`GFP_NOWAIT`, `GFP_ATOMIC`).
 ///
 /// ```
 /// use framewright::{Request, request::GFP_USER};
@@ -40,7 +43,13 @@ pub struct LocalArena<'a> {
 }
 
 impl Arena {
-    /// Keeps a CPU for many calls of this thread; none in a child that refuses.
+    /// Keeps a CPU for many calls of this thread; none if no CPU is free for it.
+    ///
+    /// With [`crate::ArenaBuilder::cpus`] of n, n - 1 threads have a CPU to keep, each from its first call until it
+    /// exits. So n is the number of threads that use the arena, plus one. The last CPU serves the calls of all other
+    /// threads. With [`crate::CpuMode::PerCpu`] it is a CPU of each processor and all but one of the spares.
+    ///
+    /// It does not wait for other threads to end. In a fork's child that refuses ([`crate::Freeze`]) there is none.
     pub fn local(&self) -> Option<LocalArena<'_>> {
         cpus::release_at_exit();
         let local = self.inner.allocator().local()?;

@@ -16,7 +16,9 @@
 //! thread that does not run.
 //!
 //! A free, and a request that must not wait (`GFP_NOWAIT`, `GFP_ATOMIC`), gives up after the spins ([`Wait::Never`])
-//! and goes to the zones without a slot. Safe code can forget a pin (`std::mem::forget` of a [`crate::LocalArena`]).
+//! and goes to the zones without a slot. A pin that is kept for many calls ([`Wait::Kept`]) gives up as well, and never
+//! takes the last slot of several: calls that wait have that one, whatever is kept. Safe code can forget a pin
+//! (`std::mem::forget` of a [`crate::LocalArena`]).
 //! Its slot is free when its thread exits ([`Cpus::release`]); until then only callers that may wait do so.
 //!
 //! A thread that already has a slot of a machine gets that slot again, so that it never waits for itself. An owned slot
@@ -50,5 +52,7 @@ pub enum CpuMode {
     /// A thread has a CPU to itself until it exits, as long as there are enough.
     Lease,
     /// A thread uses the allocator's CPU of the processor it runs on, for any number of threads.
+    ///
+    /// Of those, about as many can keep a [`crate::LocalArena`] at once as there are processors.
     PerCpu,
 }

@@ -79,6 +79,19 @@ pub(crate) enum Wait {
     Always,
     /// For a few looks: as long as a short call lasts.
     Never,
+    /// For some looks more, and not for the last slot of several: the caller keeps the slot for long.
+    Kept,
+}
+
+impl Wait {
+    /// Looks after which the caller gives up.
+    fn looks(self) -> Option<u32> {
+        match self {
+            Wait::Always => None,
+            Wait::Never => Some(SPINS),
+            Wait::Kept => Some(2 * SPINS),
+        }
+    }
 }
 
 /// Which slots a caller uses.
@@ -235,13 +248,15 @@ impl Cpus {
 
     /// Takes a shared slot of a side for the thread `me`, which leaves it later.
     ///
-    /// None if the machine has no CPUs on that side.
+    /// None if the machine has no CPUs on that side. The last slot is not kept, or calls of other threads would wait as
+    /// long as all are.
     ///
     /// # Errors
     /// [`Busy`] if other threads have all of them, and a caller that does not wait has looked a few times.
     #[cold]
     pub(crate) fn share(&self, me: usize, side: Side, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
-        let all = self.side(side);
+        let left = usize::from(wait == Wait::Kept && self.threads > 1);
+        let all = self.side(side).take(self.threads - left);
         let shared = all.clone().skip(self.own);
         let mut looks = 0_u32;
         loop {
@@ -261,7 +276,7 @@ impl Cpus {
             if shared.clone().next().is_none() {
                 return Ok(None);
             }
-            if wait == Wait::Never && looks >= SPINS {
+            if wait.looks().is_some_and(|most| looks >= most) {
                 return Err(Busy);
             }
             looks = looks.saturating_add(1);
@@ -374,6 +389,19 @@ mod tests {
         again.1.leave();
         slot.leave();
         assert_eq!(cpus.share(8, Side::Threads, Wait::Never).unwrap().unwrap().0, place);
+    }
+
+    #[test]
+    fn a_slot_that_is_kept_is_never_the_last_of_several() {
+        let keep =
+            |cpus: &Cpus, me| cpus.share(me, Side::Threads, Wait::Kept).map(|kept| kept.map(|kept| kept.0.cpu.0));
+        let cpus = Cpus::new(&NODES, 2);
+        assert_eq!([7, 8].map(|me| keep(&cpus, me)), [Ok(Some(2)), Err(Busy)]);
+        share(&cpus, 8);
+        assert_eq!(keep(&cpus, 8), Err(Busy), "not even by the thread that has it for a call");
+        assert_eq!(keep(&Cpus::new(&NODES, 1), 7), Ok(None));
+        let single = Cpus::new(&NODES[..1], 1);
+        assert_eq!([7, 8].map(|me| keep(&single, me)), [Ok(Some(0)), Err(Busy)]);
     }
 
     #[test]

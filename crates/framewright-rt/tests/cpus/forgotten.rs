@@ -2,8 +2,8 @@
 //! good.
 
 use std::mem::forget;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -180,5 +180,34 @@ fn a_thread_that_ends_leaves_what_it_forgot() {
         holders.into_iter().flatten().for_each(Holder::end);
         let (_, free) = finish(others, "a request that may wait");
         assert_eq!(free, FRAMES, "{mode:?}");
+    }
+}
+
+/// More threads than CPUs open a handle and keep it. All threads allocate meanwhile, with a handle or without.
+#[test]
+fn handles_that_stay_open_leave_a_cpu_to_all_calls() {
+    const THREADS: usize = 12;
+    for mode in [CpuMode::Lease, CpuMode::PerCpu] {
+        let builder = Arena::builder().size(FRAMES << 12).cpus(4).cpu_mode(mode).without_background();
+        let arena = Arc::new(builder.build().unwrap());
+        let (all, (tell, told)) = (Arc::new(Barrier::new(THREADS)), channel());
+        for _ in 0..THREADS {
+            let (arena, all, tell) = (Arc::clone(&arena), Arc::clone(&all), tell.clone());
+            std::thread::spawn(move || {
+                let (local, request) = (arena.local(), Request::page(GFP_KERNEL));
+                all.wait();
+                let served = local.as_ref().map_or_else(|| arena.alloc(&request), |local| local.alloc(&request));
+                tell.send((local.is_some(), served.is_ok())).unwrap();
+                all.wait();
+            });
+        }
+        let next = |_| told.recv_timeout(FOR_EVER).expect("a thread waits for ever");
+        let answers: Vec<(bool, bool)> = (0..THREADS).map(next).collect();
+        let open = answers.iter().filter(|(is_open, _)| *is_open).count();
+        assert!(answers.iter().all(|(_, is_served)| *is_served), "{mode:?}: {answers:?}");
+        match arena.report().cpu_mode {
+            CpuMode::Lease => assert_eq!(open, 3, "all but one of the CPUs"),
+            CpuMode::PerCpu => assert!((1..arena.report().cpus).contains(&open), "{open}"),
+        }
     }
 }

@@ -24,9 +24,9 @@ pub struct Local<'l, 'a, M: Machine> {
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
-    /// A caller that stays on the CPU it runs on now; `None` if the machine names a CPU that does not exist.
+    /// A caller that stays on the CPU it runs on now; `None` if the machine has no CPU for it to keep.
     pub fn local(&self) -> Option<Local<'_, 'a, M>> {
-        self.local_on(self.world().shared.machine.pin())
+        self.local_on(self.world().shared.machine.pin_kept())
     }
 
     /// Like [`Allocator::local`]; also `None` if the caller would have to wait for a CPU's holder.

@@ -157,6 +157,14 @@ pub trait Machine {
         self.pin()
     }
 
+    /// Like [`Machine::pin`], for a caller that keeps the pin for many calls ([`crate::Allocator::local`]).
+    ///
+    /// Only a machine whose pins may be held for long need tell them apart. It refuses by a CPU that does not exist,
+    /// where other callers would wait as long as this one keeps the pin.
+    fn pin_kept(&self) -> Self::Pin<'_> {
+        self.pin()
+    }
+
     /// Returns the node nearest to the caller: a hint.
     ///
     /// Context: any; the caller is not pinned ([`crate::Allocator::alloc_nolock`]). Must neither wait nor rely on code
