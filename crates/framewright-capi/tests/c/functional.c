@@ -345,8 +345,11 @@ static void *use_local(void *argument)
 
 static void locals_belong_to_threads(void)
 {
-    fw_arena *arena = arena_of(64 * MIB, 0);
+    fw_options options = options_of(64 * MIB, 0);
+    fw_arena *arena;
     pthread_t threads[3];
+    options.cpus = 5;
+    OK(fw_arena_create(&options, &arena));
     for (int i = 0; i < 3; i++)
         CHECK(pthread_create(&threads[i], NULL, use_local, arena) == 0);
     for (int i = 0; i < 3; i++)
@@ -356,6 +359,41 @@ static void locals_belong_to_threads(void)
 }
 
 static fw_arena *shared;
+static pthread_barrier_t together;
+static int open_locals;
+
+/* More threads than CPUs keep a local handle, and all allocate meanwhile. */
+static void *keep_local(void *argument)
+{
+    fw_local *local;
+    void *block;
+    int code = fw_local_open(shared, &local);
+    CHECK(code == FW_OK || code == FW_E_NO_CPU);
+    __atomic_fetch_add(&open_locals, code == FW_OK, __ATOMIC_SEQ_CST);
+    pthread_barrier_wait(&together);
+    OK(code == FW_OK ? fw_local_alloc(local, FW_USER, 0, &block) : fw_alloc(shared, FW_USER, 0, &block));
+    OK(fw_free(shared, block, 0));
+    pthread_barrier_wait(&together);
+    return argument;
+}
+
+static void locals_leave_a_cpu_to_other_threads(uint32_t flags, uint32_t cpus, int fewest, int most)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    fw_options options = options_of(64 * MIB, flags | FW_OPTION_NO_BACKGROUND);
+    options.cpus = cpus;
+    OK(fw_arena_create(&options, &shared));
+    open_locals = 0;
+    CHECK(pthread_barrier_init(&together, NULL, THREADS) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, keep_local, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(open_locals >= fewest && open_locals <= most);
+    CHECK(stats_of(shared).locals == 0);
+    destroy(shared);
+}
 
 static void *stress(void *argument)
 {
@@ -484,6 +522,9 @@ int main(void)
     a_memfd_is_shared();
     writes_after_a_free_are_found();
     locals_belong_to_threads();
+    locals_leave_a_cpu_to_other_threads(0, 4, 3, 3);
+    locals_leave_a_cpu_to_other_threads(0, 9, 8, 8);
+    locals_leave_a_cpu_to_other_threads(FW_OPTION_PER_CPU, 4, 1, 8);
     threads_share_an_arena(0);
     threads_share_an_arena(FW_OPTION_HARDENED);
     threads_share_an_arena(FW_OPTION_PER_CPU | FW_OPTION_NO_BACKGROUND);

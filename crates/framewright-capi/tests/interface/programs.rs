@@ -58,14 +58,17 @@ fn the_example_runs() {
 }
 
 #[test]
-fn the_first_program_of_the_readme_runs() {
+fn the_programs_of_the_readme_run() {
     let readme = include_str!("../../README.md");
-    let program =
-        readme.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the readme has a program");
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let source = folder.path().join("first.c");
-    std::fs::write(&source, program).expect("the program can be written");
-    for output in run(source.to_str().expect("a temporary folder has a plain name")) {
-        assert_eq!(output, "freed twice: the block is free already\n");
+    let programs: Vec<&str> = readme.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let printed = ["freed twice: the block is free already\n", ""];
+    assert_eq!(programs.len(), printed.len());
+    for (program, printed) in programs.into_iter().zip(printed) {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let source = folder.path().join("program.c");
+        std::fs::write(&source, program).expect("the program can be written");
+        for output in run(source.to_str().expect("a temporary folder has a plain name")) {
+            assert_eq!(output, printed);
+        }
     }
 }
