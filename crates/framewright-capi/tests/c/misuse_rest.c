@@ -386,7 +386,7 @@ static const struct misuse MISUSES[] = {
     MISUSE(range_zero, FW_E_ZERO_SIZE),
     MISUSE(range_overflow, FW_E_OVERFLOW),
     MISUSE(range_overflow_by_sign, FW_E_OVERFLOW),
-    MISUSE(range_larger_than_arena, FW_E_FRAGMENTED),
+    MISUSE(range_larger_than_arena, FW_E_NO_MEMORY),
     MISUSE(range_alignment_0, FW_E_ALIGNMENT),
     MISUSE(range_alignment_3, FW_E_ALIGNMENT),
     MISUSE(range_alignment_odd, FW_E_ALIGNMENT),

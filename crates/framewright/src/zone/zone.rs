@@ -264,6 +264,11 @@ impl<M: Machine> Zone<M> {
         Kept { mark, reserve }
     }
 
+    /// Returns whether as many frames are free, whatever the marks say.
+    pub(crate) fn has_free(&self, shared: &Shared<'_, M>, frames: u64) -> bool {
+        self.stat.memory_exact(&shared.stats, self.idx).free >= frames
+    }
+
     /// Returns whether the zone stays above a mark after it gives `frames` frames.
     pub(crate) fn has_room(
         &self,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use framewright::request::{GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
-use framewright::{Allocator, Config, FrameCounts, FreeError, Layout, Machine, Mechanisms, Region, Request};
+use framewright::{
+    AllocError, Allocator, Config, FrameCounts, FreeError, Layout, Machine, Mechanisms, Region, Request, Why,
+};
 use framewright_rt::{Native, Solo, Storage};
 
 const NODE: [NodeId; 1] = [NodeId(0)];
@@ -70,6 +72,16 @@ fn lists_of_several_stretches_are_mixed() {
             held.push(local.alloc(&requests[round % 3]).unwrap());
         }
         held.iter().for_each(|&pfn| local.free(pfn, Order(0)).unwrap());
+    });
+}
+
+#[test]
+fn a_range_longer_than_every_stretch_says_whether_there_is_as_much() {
+    let map = [Region::usable(0x10_0000, 0x10_2000, 0), Region::usable(0x10_3000, 0x10_5000, 0)];
+    with_solo(&map, |pages| {
+        let error_of = |frames| pages.alloc_contig(frames, Order(0), &PAGE).unwrap_err();
+        assert_eq!(error_of(0x3000), AllocError::NoMemory { why: Why::Fragmented });
+        assert_eq!(error_of(0x5000), AllocError::NoMemory { why: Why::Watermark });
     });
 }
 
