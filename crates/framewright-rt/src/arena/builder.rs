@@ -271,6 +271,9 @@ impl ArenaBuilder {
     }
 
     /// Adds a holder of memory that can be given back; asked after movable pages and earlier shrinkers.
+    ///
+    /// The arena keeps it. A holder of [`crate::OwnedPages`] keeps the arena, so it is handed over as a
+    /// [`Weak`](std::sync::Weak), or emptied at the end. It takes its locks by `try_lock`: [`Shrink`] says why.
     pub fn shrinker(mut self, shrinker: Arc<dyn Shrink>) -> Self {
         self.asked.shrinkers.push(shrinker);
         self

@@ -79,11 +79,11 @@ gfp! {
     __GFP_WRITE = 0x1000;
     /// A failure needs no message.
     __GFP_NOWARN = 0x2000;
-    /// Try hard, but fail in the end.
+    /// Try hard, but fail in the end: up to 16 rounds of reclaim, also above order 3, while each frees something.
     __GFP_RETRY_MAYFAIL = 0x4000;
     /// The caller cannot handle a failure: waits until there is memory, if the machine can sleep. Others still fail.
     __GFP_NOFAIL = 0x8000;
-    /// Give up early.
+    /// Give up early: one round of reclaim. That is the rule above order 3 without any of these flags.
     __GFP_NORETRY = 0x1_0000;
     /// May use all reserves: the caller is about to free memory.
     __GFP_MEMALLOC = 0x2_0000;
