@@ -36,6 +36,9 @@ mod prefetch;
 mod storage;
 mod words;
 
+/// What requests are made of, for programs that need nothing else of the core.
+pub use framewright::{AllocError, NodeId, Order, Request, request};
+
 pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Cause, Change, Commit, Contents,
