@@ -41,9 +41,9 @@ pub use framewright::{AllocError, NodeId, Order, Request, request};
 
 pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Cause, Change, Commit, Contents,
-    ContentsMut, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal, Owners,
-    Placement, Relief, Transparent, Trimmed, pages,
+    Arena, ArenaBuilder, ArenaReport, ArenaState, ArenaStats, BackgroundReclaim, Backing, Cause, Change, Commit,
+    Contents, ContentsMut, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal,
+    Owners, PageRange, Placement, Relief, Transparent, Trimmed, pages,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;

@@ -56,6 +56,18 @@ impl Inner {
         self.settle_free(self.disown(pfn, order, free), pfn, order);
     }
 
+    /// Frees a range that has no owner any more; counts a refusal.
+    pub(super) fn free_range(&self, range: PfnRange) {
+        let free = || self.allocator().free_range(range);
+        let freed = match self.tags() {
+            None => free(),
+            Some(tags) => tags.free(range, free),
+        };
+        if freed.is_err() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a free that was refused, because its caller is gone.
     ///
     /// A free that found no CPU, as in a signal handler, is done without one: the block is not at fault, and must not
@@ -106,11 +118,17 @@ impl Inner {
     /// Records the owner of a block that was just allocated, unless it is none.
     #[inline(always)]
     pub(super) fn own(&self, pfn: Pfn, order: Order, owner: Option<Owner>) {
+        self.own_range(PfnRange::block(pfn, order), owner);
+    }
+
+    /// As [`Inner::own`], for a range.
+    #[inline(always)]
+    pub(super) fn own_range(&self, range: PfnRange, owner: Option<Owner>) {
         // Not by `Option::zip`, which the compiler calls where nothing is kept.
         if let Some(tags) = self.tags()
             && let Some(owner) = owner
         {
-            self.stamp(PfnRange::block(pfn, order), tags.stamp(owner.tag()));
+            self.stamp(range, tags.stamp(owner.tag()));
         }
     }
 

@@ -29,6 +29,8 @@ mod local;
 mod movable_page;
 mod relief;
 mod trim;
+mod ranges;
+mod stats;
 mod growth;
 pub mod pages;
 #[expect(clippy::module_inception, reason = "the file of the type that the folder is about")]
@@ -56,7 +58,9 @@ pub use hooks::{Cause, Change, Commit, LowMemory};
 pub use local::LocalArena;
 pub use movable_page::{Contents, ContentsMut, MovablePage};
 pub use owners::{OwnedBlock, OwnerTotal, Owners};
+pub use ranges::PageRange;
 pub use reclaim::BackgroundReclaim;
 pub use relief::Relief;
 pub use state::ArenaState;
+pub use stats::ArenaStats;
 pub use trim::Trimmed;

@@ -16,5 +16,6 @@ mod large_numbers;
 #[cfg(any(debug_assertions, feature = "owners"))]
 mod owners;
 mod pages;
+mod ranges;
 mod safe_views;
 mod shapes;
