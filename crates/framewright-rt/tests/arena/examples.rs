@@ -4,6 +4,10 @@
 #[expect(dead_code, reason = "an example's main is not called here")]
 mod buffer_pool;
 
+#[path = "../../examples/cache.rs"]
+#[expect(dead_code, reason = "an example's main is not called here")]
+mod cache;
+
 /// The lines below a title, up to an empty one.
 fn section<'t>(text: &'t str, title: &str) -> Vec<&'t str> {
     text.lines().skip_while(|line| *line != title).skip(1).take_while(|line| !line.is_empty()).collect()
@@ -30,4 +34,16 @@ fn the_buffer_pool_is_as_before_when_it_is_drained() {
     }
 
     assert!(text.ends_with("given back to the system: 128 MiB in 2 blocks\n"), "{text}");
+}
+
+#[test]
+fn the_cache_makes_room_and_goes_with_its_arena() {
+    let mut out = Vec::new();
+    cache::run(&mut out).unwrap();
+    let lines = [
+        "32768 pages loaded, more than there are: 0 failed\n",
+        "2 blocks of 2 MiB, 0 pages still cached\n",
+        "the arena is gone: true\n",
+    ];
+    assert_eq!(String::from_utf8(out).unwrap(), lines.concat());
 }
