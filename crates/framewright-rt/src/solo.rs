@@ -80,7 +80,10 @@ type FaultHandler<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
 type Reclaim<'h> = Box<dyn FnMut(&Need) -> u64 + 'h>;
 type Migrate<'h> = Box<dyn FnMut(Pfn, Pfn, Order) -> Result<(), Busy> + 'h>;
 
-/// See the module's description. `'h` is the lifetime of the hooks.
+/// One thread that plays all CPUs of an allocator. `'h` is the lifetime of the hooks.
+///
+/// The caller sets the CPU that it plays ([`Solo::run_on`]). Time stands still unless it is set, and hooks do the rest.
+/// So runs are deterministic. A hook that panics unwinds to the caller, unlike in [`crate::Native`].
 #[derive(Default)]
 pub struct Solo<'h> {
     nodes: Vec<NodeId>,

@@ -30,7 +30,7 @@ use crate::movable::{FreesBlocks, MovableReport, Pool};
 use crate::native::Native;
 use crate::owner::Owner;
 
-/// Memory of the process with an allocator over it; see the module's description.
+/// Memory of the process with an allocator over it ([`crate::arena`]).
 ///
 /// ```
 /// use framewright::{Request, request::GFP_USER};

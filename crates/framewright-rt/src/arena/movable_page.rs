@@ -11,7 +11,11 @@ use framewright::{AllocError, Pfn, Request};
 use super::arena::Arena;
 use crate::movable::Page;
 
-/// A page that may move, and may leave; see the module's description. Freed when dropped.
+/// A page that may move, and may be evicted. Freed when dropped.
+///
+/// It is locked while the program looks at it ([`MovablePage::read`], [`MovablePage::write`]), and stays where it is.
+/// At other times it may move, to make room for a large block. When memory is short its owner may let it leave
+/// ([`crate::PageOwner`]); then it cannot be read any more.
 ///
 /// ```
 /// use framewright::{Mechanisms, NodeId, Request, request::GFP_USER};

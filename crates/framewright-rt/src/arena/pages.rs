@@ -44,7 +44,7 @@ pub type Pages<'a> = Block<&'a Arena>;
 /// An allocated block that keeps its arena alive.
 pub type OwnedPages = Block<Arc<Arena>>;
 
-/// An allocated block of an arena; see the module's description. It dereferences to its bytes.
+/// An allocated block of an arena, owned by this value ([`crate::pages`]). It dereferences to its bytes.
 ///
 /// The bytes of a block that was never used before are zero. Otherwise they are the last user's, unless the request
 /// said `__GFP_ZERO`.

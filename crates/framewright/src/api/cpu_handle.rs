@@ -1,14 +1,4 @@
 //! A CPU's fast path that the caller keeps.
-//!
-//! A [`crate::Local`] is pinned as long as it lives, so it can be neither stored nor held for long. A [`CpuHandle`] is
-//! not pinned: each call pins, and compares the CPU with the handle's. If it is that CPU, the call takes the fast path
-//! without looking anything up. If not, it is a plain call, so a handle on the wrong CPU is slow and not wrong.
-//!
-//! It is for callers that know a good place for it: a kernel's record of a CPU, a thread of a pool with a CPU of its
-//! own. A handle costs four cache lines, and a call one comparison more than one of a [`crate::Local`], and the pin.
-//!
-//! Where the machine keeps the fast path of each CPU itself ([`crate::machine::PerCpu`]), a plain call is as fast, and
-//! a handle's calls are plain calls.
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::FastPath;
@@ -17,7 +7,17 @@ use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Gfp, Request};
 use crate::types::units::{CpuId, Order, Pfn};
 
-/// One CPU of an allocator, not pinned; the description of this module explains it.
+/// One CPU of an allocator, not pinned.
+///
+/// A [`crate::Local`] is pinned as long as it lives, so it can be neither stored nor held for long. A `CpuHandle` is
+/// not pinned: each call pins, and compares the CPU with the handle's. If it is that CPU, the call takes the fast path
+/// without looking anything up. If not, it is a plain call, so a handle on the wrong CPU is slow and not wrong.
+///
+/// It is for callers that know a good place for it: a kernel's record of a CPU, a thread of a pool with a CPU of its
+/// own. A handle costs four cache lines, and a call one comparison more than one of a [`crate::Local`], and the pin.
+///
+/// Where the machine keeps the fast path of each CPU itself ([`crate::machine::PerCpu`]), a plain call is as fast, and
+/// a handle's calls are plain calls.
 ///
 /// It may be sent to another thread, but not shared: it remembers the place of its last calls.
 pub struct CpuHandle<'h, 'a, M: Machine> {

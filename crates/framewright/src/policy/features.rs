@@ -4,22 +4,22 @@
 //! several nodes. A machine states the features that it needs ([`crate::Machine::FEATURES`]). Every check of a feature
 //! is a comparison of constants, so the compiler removes the code of those that are left out.
 //!
-//! A configuration that needs a feature that was left out is refused ([`crate::BootError::LeftOut`]), and so is a call
-//! ([`crate::AllocError::LeftOut`]). The error names the feature.
-//!
-//! | left out | what the allocator does instead |
-//! |---|---|
-//! | `nodes` | all memory and all CPUs are on node 0; no policy, no NUMA statistics |
-//! | `address_limits` | a request has no limit besides its zone |
-//! | `mobility` | all pageblocks are of one type, for all requests; no range is taken by place |
-//! | `deferred_frees` | a free from any context fails where its zone is locked |
-//! | `repair` | a zone with damaged lists serves no request that meets the damage |
-//! | `reclaim` | a request fails where memory would have to be reclaimed |
-//! | `section_init` | boot puts all memory on the free lists; no memory comes later |
-//!
 //! Rejected: Cargo features. All crates of one build share them, and a laboratory needs the allocator whole.
 
-/// Parts of the allocator that are compiled; the description of this module explains them.
+/// Parts of the allocator that are compiled; a machine names them ([`crate::Machine::FEATURES`]).
+///
+/// A configuration that needs a feature that was left out is refused ([`crate::BootError::LeftOut`]), and so is a call
+/// ([`crate::AllocError::LeftOut`]). The error names the feature.
+///
+/// | left out | what the allocator does instead |
+/// |---|---|
+/// | `nodes` | all memory and all CPUs are on node 0; no policy, no NUMA statistics |
+/// | `address_limits` | a request has no limit besides its zone |
+/// | `mobility` | all pageblocks are of one type, for all requests; no range is taken by place |
+/// | `deferred_frees` | a free from any context fails where its zone is locked |
+/// | `repair` | a zone with damaged lists serves no request that meets the damage |
+/// | `reclaim` | a request fails where memory would have to be reclaimed |
+/// | `section_init` | boot puts all memory on the free lists; no memory comes later |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// More than one node, and policies that choose among them.
