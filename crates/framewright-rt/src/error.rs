@@ -1,6 +1,6 @@
 //! Errors of arenas as a whole, as values that name the remedy.
 
-use framewright::{AllocError, BootError, NodeId};
+use framewright::{AllocError, BootError, NodeId, Order};
 use thiserror::Error;
 
 use crate::bytes::Bytes;
@@ -34,6 +34,9 @@ pub enum ArenaError {
         Bytes(*.bytes)
     )]
     BadPage { bytes: u64 },
+    /// The largest block would be larger than 1 GiB.
+    #[error("the largest order is {order}, and may be at most {max} with pages of this size")]
+    BadMaxOrder { order: Order, max: Order },
     /// The first frame number is no multiple of the largest block, in frames.
     #[error("the first frame {pfn:#x} is no multiple of the largest block's {multiple:#x} frames")]
     BadFirstFrame { pfn: u64, multiple: u64 },

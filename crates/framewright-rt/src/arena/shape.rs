@@ -173,7 +173,7 @@ impl ArenaBuilder {
         let largest = if self.limit.is_some() { pageblock } else { fitting.clamp(pageblock, limit) };
         let max_order = self.max_order.unwrap_or(Order(largest));
         if max_order.0 > limit {
-            return Err(ArenaError::Boot(framewright::BootError::BadGeometry));
+            return Err(ArenaError::BadMaxOrder { order: max_order, max: Order(limit) });
         }
         Ok(Geometry { page_shift, max_order, pageblock_order: Order(pageblock).min(max_order) })
     }

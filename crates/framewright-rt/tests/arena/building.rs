@@ -41,7 +41,7 @@ fn descriptions_that_make_no_sense_are_named() {
         (builder().size(MIB).page(5000), ArenaError::BadPage { bytes: 5000 }),
         (builder().size(4 * MIB).page(4 * MIB).backing(huge), ArenaError::BadPage { bytes: 4 * MIB }),
         (builder().size(2 * MIB).first_pfn(100), ArenaError::BadFirstFrame { pfn: 100, multiple: 512 }),
-        (builder().size(MIB).max_order(30), ArenaError::Boot(BootError::BadGeometry)),
+        (builder().size(MIB).max_order(30), ArenaError::BadMaxOrder { order: Order(30), max: Order(18) }),
         (builder().size(MIB).cpus(0), ArenaError::Boot(BootError::BadCpus)),
     ];
     for (builder, expected) in cases {
