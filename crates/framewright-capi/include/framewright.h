@@ -430,7 +430,7 @@
 #define FW_E_FREES -45
 
 /**
- * A system call failed.
+ * A system call failed; `errno` has its reason.
  */
 #define FW_E_OS -50
 

@@ -24,6 +24,7 @@ use framewright_ffi::request::order_of;
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Pages};
 
 use crate::boundary::{guarded, living};
+use crate::errno;
 use crate::error::code_of;
 use crate::handles::{ArenaRecord, fw_arena};
 use crate::options::{FW_DESTROY_BLOCKS, fw_options};
@@ -347,7 +348,11 @@ pub unsafe extern "C" fn fw_arena_export(arena: *mut fw_arena, path: *const c_ch
         }
         // SAFETY: not null, and a text by the caller's promise.
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-        living.keep(living.arena().export(path).map_err(|_| FW_E_OS)?);
+        let exported = living.arena().export(path).map_err(|error| {
+            errno::set(errno::of_export(&error.reason));
+            FW_E_OS
+        });
+        living.keep(exported?);
         Ok(())
     })
 }

@@ -6,14 +6,20 @@ use framewright_ffi::error::Code;
 use framewright_ffi::numbers::*;
 use framewright_rt::ArenaError;
 
+use crate::errno;
+
 /// Returns the error's number.
 pub(crate) fn code_of(error: &ArenaError) -> c_int {
     match error {
-        ArenaError::Os(_) => FW_E_OS,
+        ArenaError::Os(error) => {
+            errno::set(error.errno);
+            FW_E_OS
+        }
         ArenaError::Empty => FW_E_EMPTY,
         ArenaError::BadSize { .. } => FW_E_BAD_SIZE,
         ArenaError::TooLarge { .. } => FW_E_TOO_LARGE,
         ArenaError::BadPage { .. } => FW_E_BAD_PAGE,
+        ArenaError::BadMaxOrder { .. } => FW_E_GEOMETRY,
         ArenaError::BadFirstFrame { .. } => FW_E_FIRST_FRAME,
         ArenaError::Misaligned { .. } => FW_E_MEMORY_START,
         ArenaError::WrongLength { .. } => FW_E_MEMORY_SIZE,

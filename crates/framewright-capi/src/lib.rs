@@ -9,6 +9,7 @@
 //! | rule | file |
 //! |---|---|
 //! | a call returns 0 or a negative number, and its results through pointers | `error.rs` of `framewright-ffi` |
+//! | after `FW_E_OS`, `errno` has the system's reason | `errno.rs` |
 //! | a handle is recognised before it is followed | `handles.rs` |
 //! | NULL and misaligned pointers are refused | `boundary.rs` of `framewright-ffi` |
 //! | a structure begins with its size, so that it can grow | `options.rs` |
@@ -33,6 +34,7 @@ mod handles;
 mod place;
 mod options;
 mod error;
+mod errno;
 
 pub use arenas::*;
 pub use blocks::*;

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use framewright_rt::interrupts::{Handling, InterruptError, Signal, handle};
 
 use crate::boundary::guarded;
+use crate::errno;
 use framewright_ffi::numbers::{FW_E_OPTION, FW_E_OS};
 
 /// A function that is called for a signal, with the signal's number and the value that came with it.
@@ -55,7 +56,9 @@ pub unsafe extern "C" fn fw_on_signal(signal: c_int, handler: fw_signal_handler)
             // SAFETY: the caller's promise; `arrive` only calls the function of the table.
             *restores = Some(unsafe { handle(signal, arrive) }.map_err(|error| {
                 entry.store(before, SeqCst);
-                if matches!(error, InterruptError::Synchronous(_)) { FW_E_OPTION } else { FW_E_OS }
+                let InterruptError::Refused { errno, .. } = error else { return FW_E_OPTION };
+                errno::set(errno);
+                FW_E_OS
             })?);
         }
         Ok(())

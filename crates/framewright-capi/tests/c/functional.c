@@ -1,6 +1,7 @@
 /* What the functions do when they are used rightly. */
 #include "check.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -500,6 +501,10 @@ static void a_state_is_exported(void)
     fw_arena *arena = arena_of(16 * MIB, 0);
     OK(fw_arena_export(arena, "arena.sock"));
     CHECK(access("arena.sock", F_OK) == 0);
+    errno = 0;
+    CHECK(fw_arena_export(arena, "arena.sock") == FW_E_OS && errno == EADDRINUSE);
+    CHECK(fw_arena_export(arena, "no-such-folder/arena.sock") == FW_E_OS && errno == ENOENT);
+    CHECK(fw_on_signal(SIGKILL, handler) == FW_E_OS && errno == EINVAL);
     destroy(arena);
     CHECK(access("arena.sock", F_OK) != 0);
 }
