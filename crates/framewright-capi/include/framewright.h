@@ -875,6 +875,8 @@ int fw_alloc_on(struct fw_arena *arena, unsigned int node, uint32_t flags, unsig
  * @return 0; or an error, and then nothing has changed: FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
  *         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED, FW_E_NO_CPU, FW_E_FREES.
  *
+ * FW_E_WRONG_ORDER names a block that begins here; `fw_find` tells its order.
+ *
  * Threads: any. Two threads that free one block in the same instant may both succeed, unless the arena is hardened.
  *
  * Promised by the caller: The caller owns the block, if it is allocated.

@@ -115,6 +115,8 @@ pub unsafe extern "C" fn fw_alloc_on(
 /// @return 0; or an error, and then nothing has changed: FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
 ///         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED, FW_E_NO_CPU, FW_E_FREES.
 ///
+/// FW_E_WRONG_ORDER names a block that begins here; `fw_find` tells its order.
+///
 /// Threads: any. Two threads that free one block in the same instant may both succeed, unless the arena is hardened.
 ///
 /// # Safety

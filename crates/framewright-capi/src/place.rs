@@ -9,11 +9,13 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
-use framewright::{FreeError, Order, Pfn};
+use framewright::{FrameState, FreeError, Order, Pfn};
 use framewright_rt::Arena;
 
 use framewright_ffi::error::Code;
-use framewright_ffi::numbers::{FW_E_FOREIGN, FW_E_MISALIGNED, FW_E_NULL, FW_E_OVERFLOW, FW_E_ZERO_SIZE};
+use framewright_ffi::numbers::{
+    FW_E_FOREIGN, FW_E_MISALIGNED, FW_E_NULL, FW_E_OVERFLOW, FW_E_WRONG_ORDER, FW_E_ZERO_SIZE,
+};
 
 /// Addresses of an arena's frames. Written before the arena is known to any other thread.
 #[repr(C)]
@@ -112,7 +114,10 @@ impl Place {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_error(place: &Place, arena: &Arena, error: FreeError) -> c_int {
+    let is_head = |pfn| matches!(arena.state_of(pfn), FrameState::Allocated(head, _) if head == pfn);
     match error {
+        // No block of that order could begin here, but one of another order does.
+        FreeError::Misaligned(pfn, _) if is_head(pfn) => FW_E_WRONG_ORDER,
         FreeError::Foreign(pfn) | FreeError::Misaligned(pfn, _) => {
             let address = place.unframe(pfn);
             match arena.pfn_of(address) {

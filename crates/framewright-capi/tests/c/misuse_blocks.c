@@ -177,6 +177,17 @@ static int free_inner_byte(struct world *w) { return free_at(w, 1, 0); }
 static int free_inner_word(struct world *w) { return free_at(w, 16, 2); }
 static int free_last_byte(struct world *w) { return free_at(w, 4 * PAGE - 1, 0); }
 static int free_misaligned_for_order(struct world *w) { return free_at(w, PAGE, 2); }
+
+static int free_order_too_large_for_place(struct world *w)
+{
+    char *pair = block_of(A, 1);
+    OK(fw_split(A, pair, 1, 0));
+    int code = fw_free(A, pair + PAGE, 1);
+    OK(fw_free(A, pair, 0));
+    OK(fw_free(A, pair + PAGE, 0));
+    return code;
+}
+
 static int free_on_stack(struct world *w) { return fw_free(A, w, 0); }
 static int free_code(struct world *w) { return fw_free(A, (void *)(uintptr_t)free_null, 0); }
 static int free_last_address(struct world *w) { return fw_free(A, (void *)UINTPTR_MAX, 0); }
@@ -382,6 +393,7 @@ static const struct misuse MISUSES[] = {
     MISUSE(free_null, FW_E_NULL),
     MISUSE(free_null_large, FW_E_NULL),
     MISUSE(free_order_too_large, FW_E_WRONG_ORDER),
+    MISUSE(free_order_too_large_for_place, FW_E_WRONG_ORDER),
     MISUSE(free_order_too_small, FW_E_WRONG_ORDER),
     MISUSE(free_order_0, FW_E_WRONG_ORDER),
     MISUSE(free_order_above_largest, FW_E_ORDER),

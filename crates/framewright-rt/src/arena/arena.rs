@@ -238,6 +238,11 @@ impl Arena {
         unsafe { self.inner.memory.discard(at, (range.frames() as usize) << self.page_shift) }
     }
 
+    /// What a frame is at this moment; only an owner's frames stay what they are.
+    pub fn state_of(&self, pfn: Pfn) -> FrameState {
+        self.inner.allocator().state_of(pfn)
+    }
+
     /// Counts of the movable pages ([`Arena::alloc_movable`]) so far.
     pub fn movable_pages(&self) -> MovableReport {
         self.inner.pool.report()
@@ -309,7 +314,7 @@ impl Arena {
     /// # Errors
     /// The actual state of the frame.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.inner.allocator().state_of(pfn) {
+        match self.state_of(pfn) {
             FrameState::Allocated(head, actual) if head == pfn && actual == order => Ok(()),
             FrameState::Allocated(head, actual) if head == pfn => Err(FreeError::WrongOrder { pfn, actual }),
             FrameState::Allocated(head, _) => Err(FreeError::NotHead { pfn, head }),
