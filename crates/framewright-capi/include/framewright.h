@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 /**
- * How the arena was built, and which wishes the system refused.
+ * How the arena was built, which wishes the system refused, and what a hardened arena found.
  */
 #define FW_TEXT_REPORT 4
 
@@ -275,7 +275,7 @@
 #define FW_E_ALIGNMENT -11
 
 /**
- * The arena still has allocated blocks or open local handles.
+ * The arena still has allocated blocks or open local handles; `fw_stats` says which.
  */
 #define FW_E_IN_USE -12
 
@@ -659,7 +659,7 @@ typedef struct fw_stats {
      */
     uint64_t free;
     /**
-     * Pages allocated.
+     * Pages allocated; 0 if more were freed, by frees of one block in the same instant.
      */
     uint64_t allocated;
     /**
@@ -710,6 +710,10 @@ typedef struct fw_stats {
      * 1 if CPUs follow the processors, 0 if threads lease them.
      */
     uint32_t per_cpu;
+    /**
+     * Address of the arena's first page.
+     */
+    void *start;
 } fw_stats;
 
 /**
@@ -1119,7 +1123,8 @@ int fw_arena_create(const struct fw_options *options, struct fw_arena **arena);
  *
  * @param flags  0, or FW_DESTROY_BLOCKS to free the blocks that are still allocated.
  * @return 0; FW_E_IN_USE if blocks are allocated and the flag is not set, or if local handles are open: nothing has
- *         changed then; FW_E_ARENA if it was destroyed before; FW_E_FLAGS.
+ *         changed then, and `allocated` and `locals` of `fw_stats` say which; FW_E_ARENA if it was destroyed before;
+ *         FW_E_FLAGS.
  *
  * Threads: no other thread uses the arena during the call or after it.
  *
@@ -1230,7 +1235,7 @@ int fw_discard_range(struct fw_arena *arena, void *start, size_t bytes);
  *
  * @return A file descriptor, which is the arena's and closed with it; or FW_E_UNSUPPORTED, FW_E_ARENA.
  *
- * Threads: any. Offsets in the file count from the arena's first address.
+ * Threads: any. Offsets in the file count from the arena's first page, whose address is `fw_stats.start`.
  *
  * Promised by the caller: Other processes write to no block that is used here.
  */

@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
 use framewright::PfnRange;
-use framewright::report::Source;
 use framewright_ffi::boundary::{InArray, Out, Text, clear_sized, read_sized};
 use framewright_ffi::error::message;
 use framewright_ffi::numbers::{
@@ -105,7 +104,8 @@ unsafe fn build(builder: ArenaBuilder, memory: *mut c_void, bytes: u64) -> Resul
 ///
 /// @param flags  0, or FW_DESTROY_BLOCKS to free the blocks that are still allocated.
 /// @return 0; FW_E_IN_USE if blocks are allocated and the flag is not set, or if local handles are open: nothing has
-///         changed then; FW_E_ARENA if it was destroyed before; FW_E_FLAGS.
+///         changed then, and `allocated` and `locals` of `fw_stats` say which; FW_E_ARENA if it was destroyed before;
+///         FW_E_FLAGS.
 ///
 /// Threads: no other thread uses the arena during the call or after it.
 ///
@@ -118,18 +118,12 @@ pub unsafe extern "C" fn fw_arena_destroy(arena: *mut fw_arena, flags: u32) -> c
         if flags & !FW_DESTROY_BLOCKS != 0 {
             return Err(FW_E_FLAGS);
         }
-        let keeps_blocks = flags & FW_DESTROY_BLOCKS == 0 && allocated(living.arena()) != 0;
+        let keeps_blocks = flags & FW_DESTROY_BLOCKS == 0 && living.arena().stats().allocated != 0;
         if keeps_blocks || living.locals() != 0 {
             return Err(FW_E_IN_USE);
         }
         if living.end() { Ok(()) } else { Err(FW_E_ARENA) }
     })
-}
-
-/// Returns the number of pages allocated at this moment; exact while no call is in progress.
-pub(crate) fn allocated(arena: &Arena) -> u64 {
-    let events = arena.source().events();
-    events.pgalloc.iter().fold(0_u64, |sum, &pages| sum.wrapping_add(pages)).wrapping_sub(events.pgfree)
 }
 
 /// Finds the smallest order whose blocks hold `bytes` bytes.
@@ -147,11 +141,8 @@ pub unsafe extern "C" fn fw_arena_order(arena: *mut fw_arena, bytes: usize, orde
         let living = living(arena)?;
         // SAFETY: the caller's promise.
         let order = unsafe { Out::new(order) }?;
-        let needed = living.place().frames_of(bytes)?.next_power_of_two().trailing_zeros();
-        if needed > u32::from(living.arena().report().max_order.0) {
-            return Err(FW_E_ORDER);
-        }
-        order.put(needed);
+        living.place().frames_of(bytes)?;
+        order.put(living.arena().order_of(bytes).ok_or(FW_E_ORDER)?.0.into());
         Ok(())
     })
 }
@@ -318,7 +309,7 @@ pub unsafe extern "C" fn fw_discard_range(arena: *mut fw_arena, start: *mut c_vo
 ///
 /// @return A file descriptor, which is the arena's and closed with it; or FW_E_UNSUPPORTED, FW_E_ARENA.
 ///
-/// Threads: any. Offsets in the file count from the arena's first address.
+/// Threads: any. Offsets in the file count from the arena's first page, whose address is `fw_stats.start`.
 ///
 /// # Safety
 /// Other processes write to no block that is used here.

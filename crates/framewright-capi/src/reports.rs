@@ -3,11 +3,12 @@
 #![allow(non_camel_case_types, reason = "names of the C interface")]
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 
-use framewright::report::{BuddyInfo, PageTypeInfo, Source, VmStat, ZoneInfo};
-use framewright::{ZoneIdx, ZoneKind};
+use framewright::Pfn;
+use framewright::mechanisms::Hardened;
+use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
 use framewright_ffi::boundary::{Text, Versioned, write_sized};
 use framewright_ffi::error::{message, name};
 use framewright_ffi::numbers::{
@@ -16,11 +17,10 @@ use framewright_ffi::numbers::{
 };
 use framewright_rt::CpuMode;
 
-use crate::arenas::allocated;
 use crate::boundary::{guarded, living};
 use crate::handles::{Living, fw_arena};
 
-/// How the arena was built, and which wishes the system refused.
+/// How the arena was built, which wishes the system refused, and what a hardened arena found.
 pub const FW_TEXT_REPORT: u32 = 4;
 
 /// State and counters of an arena. Pages are counted, except where the name says bytes.
@@ -41,7 +41,7 @@ pub struct fw_stats {
     pub present: u64,
     /// Pages free in a zone.
     pub free: u64,
-    /// Pages allocated.
+    /// Pages allocated; 0 if more were freed, by frees of one block in the same instant.
     pub allocated: u64,
     /// Pages that are neither: kept by CPUs for the next requests, or in quarantine.
     pub cached: u64,
@@ -67,9 +67,11 @@ pub struct fw_stats {
     pub cpus: u32,
     /// 1 if CPUs follow the processors, 0 if threads lease them.
     pub per_cpu: u32,
+    /// Address of the arena's first page.
+    pub start: *mut c_void,
 }
 
-// SAFETY: `repr(C)`, begins with its size, and has numbers alone.
+// SAFETY: `repr(C)`, begins with its size, and has numbers and a raw pointer alone.
 unsafe impl Versioned for fw_stats {
     const FIRST_VERSION: usize = offset_of!(fw_stats, per_cpu) + size_of::<u32>();
 }
@@ -93,32 +95,37 @@ pub unsafe extern "C" fn fw_arena_stats(arena: *mut fw_arena, stats: *mut fw_sta
 }
 
 fn stats_of(living: Living<'_>) -> fw_stats {
-    let (arena, report, counters) = (living.arena(), living.arena().report(), living.pages().counters());
-    let source = arena.source();
-    let kinds = (source.nr_nodes() * ZoneKind::COUNT) as u16;
-    let zones = (0..kinds).filter_map(|zone| source.zone(ZoneIdx(zone)));
-    let sums = zones.fold((0, 0), |(present, free), zone| (present + zone.managed, free + zone.free));
-    let (events, (present, free), allocated) = (source.events(), sums, allocated(arena));
+    let (arena, report, stats) = (living.arena(), living.arena().report(), living.arena().stats());
     fw_stats {
         size: size_of::<fw_stats>(),
         bytes: arena.present(),
         page_bytes: report.page,
         descriptor_bytes: report.descriptors,
-        present,
-        free,
-        allocated,
-        cached: present.saturating_sub(free).saturating_sub(allocated),
-        total_allocated: events.pgalloc.iter().sum(),
-        total_freed: events.pgfree,
-        failed: counters.failed,
-        bad_frees: counters.bad_frees,
-        written_after_free: counters.written_after_free,
-        repairs: counters.repairs,
+        present: stats.present,
+        free: stats.free,
+        allocated: stats.allocated,
+        cached: stats.cached,
+        total_allocated: stats.total_allocated,
+        total_freed: stats.total_freed,
+        failed: stats.failed,
+        bad_frees: stats.bad_frees,
+        written_after_free: stats.written_after_free,
+        repairs: stats.repairs,
         locals: living.locals() as u64,
         max_order: report.max_order.0.into(),
         nodes: report.nodes.len() as u32,
         cpus: report.cpus as u32,
         per_cpu: (report.cpu_mode == CpuMode::PerCpu).into(),
+        start: living.place().pointer(Pfn(0)),
+    }
+}
+
+/// How the arena was built, and what it found since.
+fn report_of(living: Living<'_>) -> String {
+    let (report, stats) = (living.arena().report(), living.arena().stats());
+    match report.hardened {
+        Hardened::Off => report.to_string(),
+        _ => format!("{report}blocks in quarantine, written to after their free: {}\n", stats.written_after_free),
     }
 }
 
@@ -146,7 +153,7 @@ pub unsafe extern "C" fn fw_arena_text(arena: *mut fw_arena, text: c_uint, buffe
             FW_TEXT_ZONEINFO => buffer.put(ZoneInfo(source)),
             FW_TEXT_VMSTAT => buffer.put(VmStat(source)),
             FW_TEXT_PAGETYPEINFO => buffer.put(PageTypeInfo(source)),
-            FW_TEXT_REPORT => buffer.put(living.arena().report()),
+            FW_TEXT_REPORT => buffer.put(report_of(living)),
             _ => return Err(FW_E_OPTION),
         });
         Ok(())

@@ -247,6 +247,8 @@ static void structures_may_grow(void)
     memset(&stats, 0x55, sizeof stats);
     stats.stats.size = sizeof stats;
     OK(fw_arena_stats(arena, &stats.stats));
+    CHECK(fw_find(arena, stats.stats.start, NULL, NULL) == FW_E_ALREADY_FREE);
+    CHECK(fw_find(arena, (char *)stats.stats.start - 1, NULL, NULL) == FW_E_FOREIGN);
     CHECK(stats.newer == 0 && stats.stats.size == sizeof stats && stats.stats.bytes == 8 * MIB);
     destroy(arena);
 }
@@ -305,6 +307,7 @@ static void a_memfd_is_shared(void)
 static void writes_after_a_free_are_found(void)
 {
     fw_arena *arena = arena_of(4 * MIB, FW_OPTION_HARDENED);
+    char text[2000];
     void *blocks[1024];
     size_t count;
     char *block = block_of(arena, 0);
@@ -315,6 +318,8 @@ static void writes_after_a_free_are_found(void)
     for (size_t i = 0; i < count; i++)
         CHECK(blocks[i] != block);
     CHECK(stats_of(arena).written_after_free == 1);
+    CHECK(fw_arena_text(arena, FW_TEXT_REPORT, text, sizeof text) < (int)sizeof text);
+    CHECK(strstr(text, "\nhardened: ") != NULL && strstr(text, "written to after their free: 1\n") != NULL);
     CHECK(fw_free(arena, block, 0) == FW_E_QUARANTINED);
     CHECK(fw_find(arena, block, NULL, NULL) == FW_E_QUARANTINED);
     OK(fw_free_bulk(arena, 0, count, blocks, NULL));

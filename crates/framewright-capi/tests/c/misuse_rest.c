@@ -322,7 +322,7 @@ static int stats_size(struct world *w, size_t size)
 }
 
 static int stats_size_0(struct world *w) { return stats_size(w, 0); }
-static int stats_size_small(struct world *w) { return stats_size(w, sizeof(fw_stats) - 8); }
+static int stats_size_small(struct world *w) { return stats_size(w, offsetof(fw_stats, per_cpu)); }
 static int stats_size_huge(struct world *w) { return stats_size(w, SIZE_MAX); }
 static int text_into_null(struct world *w) { return fw_arena_text(A, FW_TEXT_BUDDYINFO, NULL, 10); }
 static int text_unknown(struct world *w) { return fw_arena_text(A, 77, NULL, 0); }

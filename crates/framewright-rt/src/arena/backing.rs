@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use framewright::mechanisms::Hardened;
 use framewright::{NodeId, Order, PfnRange};
 
 use crate::bytes::Bytes;
@@ -114,6 +115,8 @@ pub struct ArenaReport {
     pub transparent: Outcome,
     /// Whether all pages were made, if asked.
     pub populated: Outcome,
+    /// Whether freed memory is filled and checked ([`crate::ArenaBuilder::mechanisms`]).
+    pub hardened: Hardened,
     /// The nodes.
     pub nodes: Vec<NodeReport>,
 }
@@ -139,6 +142,9 @@ impl fmt::Display for ArenaReport {
             if outcome != Outcome::NotAsked {
                 writeln!(f, "{name}: {outcome}")?;
             }
+        }
+        if self.hardened != Hardened::Off {
+            writeln!(f, "hardened: freed memory is filled, and checked before it is used again")?;
         }
         for node in &self.nodes {
             write!(f, "node {}: frames {}, {}", node.node.0, node.range, node.placement)?;

@@ -105,6 +105,7 @@ impl ArenaBuilder {
             per_cpu_refused: runner.refused,
             transparent,
             populated,
+            hardened: self.mechanisms.hardened,
             nodes,
         };
         // SAFETY: called once, with the layout that the descriptors were made for. The allocator is dropped before its

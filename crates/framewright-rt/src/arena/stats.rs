@@ -15,7 +15,7 @@ use super::arena::Arena;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ArenaStats {
-    /// Pages that the arena has.
+    /// Pages that the arena has at this moment.
     pub present: u64,
     /// Pages free in a zone.
     pub free: u64,
@@ -43,7 +43,7 @@ impl Arena {
         let (source, counters) = (self.source(), self.inner.allocator().counters());
         let kinds = (source.nr_nodes() * ZoneKind::COUNT) as u16;
         let zones = (0..kinds).filter_map(|zone| source.zone(ZoneIdx(zone)));
-        let (present, free) = zones.fold((0, 0), |(present, free), zone| (present + zone.present, free + zone.free));
+        let (present, free) = zones.fold((0, 0), |(present, free), zone| (present + zone.managed, free + zone.free));
         let events = source.events();
         let total_allocated = events.pgalloc.iter().fold(0_u64, |sum, &pages| sum.wrapping_add(pages));
         // Two frees of one block in the same instant may both have counted.
