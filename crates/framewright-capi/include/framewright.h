@@ -380,7 +380,7 @@
 #define FW_E_IN_INTERRUPT -35
 
 /**
- * Out of memory: every zone that the request may use is at its watermark.
+ * Out of memory: too few pages are free, besides those kept from the request (watermarks).
  */
 #define FW_E_NO_MEMORY -36
 
@@ -847,7 +847,8 @@ extern "C" {
 /**
  * Allocates a block of 2^`order` pages and stores its address in `*block`.
  *
- * The block's address is a multiple of its size. Its contents are those of its last use, unless `flags` has FW_ZERO.
+ * The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. Its
+ * contents are those of its last use, unless `flags` has FW_ZERO.
  *
  * @param flags  FW_USER or another request, joined with further FW_ flags by `|`.
  * @param order  Binary logarithm of the number of pages.
@@ -914,7 +915,8 @@ int fw_alloc_bulk(struct fw_arena *arena,
  * @param blocks  Array of `count` addresses. May be NULL if `count` is 0.
  * @param freed   Where the number of freed blocks is stored; NULL for nowhere.
  * @return 0 if all were freed; else the error of the first that was refused, as of `fw_free`. The other blocks are
- *         freed nevertheless. FW_E_OVERFLOW if the array is larger than addresses can tell apart.
+ *         freed nevertheless; to learn which one was refused, free the blocks one by one. FW_E_OVERFLOW if the array
+ *         is larger than addresses can tell apart.
  *
  * Threads: any.
  *
@@ -1110,7 +1112,8 @@ int fw_options_init(struct fw_options *options, size_t size);
  * @param options  See `fw_options`. The library keeps nothing of it but `memory`.
  * @return 0; or an error, and then `*arena` is unchanged and nothing stays mapped. `options->message` gets the reason
  *         in words. FW_E_STRUCT, FW_E_OPTION, FW_E_MECHANISMS, FW_E_NODE, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW,
- *         FW_E_HANDLES if the process has 1,024 arenas, and those from FW_E_OS on, which only this call returns.
+ *         FW_E_HANDLES if the process has 1,024 arenas, and those from FW_E_OS on. Other calls return of these only
+ *         FW_E_OS and FW_E_UNSUPPORTED.
  *
  * Threads: any. Ownership: the caller destroys the arena by `fw_arena_destroy`.
  *

@@ -48,7 +48,8 @@ pub unsafe extern "C" fn fw_options_init(options: *mut fw_options, size: usize) 
 /// @param options  See `fw_options`. The library keeps nothing of it but `memory`.
 /// @return 0; or an error, and then `*arena` is unchanged and nothing stays mapped. `options->message` gets the reason
 ///         in words. FW_E_STRUCT, FW_E_OPTION, FW_E_MECHANISMS, FW_E_NODE, FW_E_NULL, FW_E_UNALIGNED, FW_E_OVERFLOW,
-///         FW_E_HANDLES if the process has 1,024 arenas, and those from FW_E_OS on, which only this call returns.
+///         FW_E_HANDLES if the process has 1,024 arenas, and those from FW_E_OS on. Other calls return of these only
+///         FW_E_OS and FW_E_UNSUPPORTED.
 ///
 /// Threads: any. Ownership: the caller destroys the arena by `fw_arena_destroy`.
 ///

@@ -25,7 +25,8 @@ const BULK: usize = 64;
 
 /// Allocates a block of 2^`order` pages and stores its address in `*block`.
 ///
-/// The block's address is a multiple of its size. Its contents are those of its last use, unless `flags` has FW_ZERO.
+/// The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. Its
+/// contents are those of its last use, unless `flags` has FW_ZERO.
 ///
 /// @param flags  FW_USER or another request, joined with further FW_ flags by `|`.
 /// @param order  Binary logarithm of the number of pages.
@@ -201,7 +202,8 @@ fn alloc_bulk(living: Living<'_>, request: &Request, blocks: &mut [MaybeUninit<*
 /// @param blocks  Array of `count` addresses. May be NULL if `count` is 0.
 /// @param freed   Where the number of freed blocks is stored; NULL for nowhere.
 /// @return 0 if all were freed; else the error of the first that was refused, as of `fw_free`. The other blocks are
-///         freed nevertheless. FW_E_OVERFLOW if the array is larger than addresses can tell apart.
+///         freed nevertheless; to learn which one was refused, free the blocks one by one. FW_E_OVERFLOW if the array
+///         is larger than addresses can tell apart.
 ///
 /// Threads: any.
 ///

@@ -224,7 +224,8 @@ impl fw_options {
     fn sized(&self, nodes: &[fw_node]) -> Result<ArenaBuilder, (c_int, &'static str)> {
         let builder = Arena::builder();
         if nodes.is_empty() {
-            return if self.bytes == 0 { Err((FW_E_EMPTY, "bytes")) } else { Ok(builder.size(self.bytes)) };
+            let missing = if self.nodes.is_null() { "bytes" } else { "node_count is 0" };
+            return if self.bytes == 0 { Err((FW_E_EMPTY, missing)) } else { Ok(builder.size(self.bytes)) };
         }
         if nodes.len() > NodeId::LIMIT {
             return Err((FW_E_OPTION, "node_count"));

@@ -256,10 +256,14 @@ static void structures_may_grow(void)
 static void nodes_serve_their_requests(void)
 {
     fw_node nodes[2] = {{.bytes = 8 * MIB}, {.bytes = 16 * MIB}};
+    char message[100];
     fw_options options = options_of(0, FW_OPTION_NO_BACKGROUND);
     fw_arena *arena;
     void *first, *second, *none = NULL;
     options.nodes = nodes;
+    options.message = message;
+    options.message_size = sizeof message;
+    CHECK(fw_arena_create(&options, &arena) == FW_E_EMPTY && strncmp(message, "node_count is 0: ", 17) == 0);
     options.node_count = 2;
     OK(fw_arena_create(&options, &arena));
     CHECK(stats_of(arena).nodes == 2);
