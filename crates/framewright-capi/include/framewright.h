@@ -405,7 +405,7 @@
 #define FW_E_FAULT -40
 
 /**
- * The caller has no CPU of the allocator, as in a fork's child or in an NMI.
+ * The caller gets no CPU of the allocator: others keep them, or it is in a fork's child or an NMI.
  */
 #define FW_E_NO_CPU -41
 

@@ -63,7 +63,7 @@ messages! {
     FW_E_LOCKED "a zone is locked and the caller must not wait"
     FW_E_NOT_KEPT "blocks of this order are not served from any context"
     FW_E_IN_INTERRUPT "a call that may wait was made in an interrupt or a signal handler"
-    FW_E_NO_MEMORY "out of memory: every allowed zone is at its watermark"
+    FW_E_NO_MEMORY "out of memory: too few pages are free"
     FW_E_FRAGMENTED "out of memory: no free block is large enough"
     FW_E_NO_ZONE "no zone with memory satisfies the request"
     FW_E_WOULD_WAIT "out of memory for a request that must not wait"

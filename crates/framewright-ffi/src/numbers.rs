@@ -81,7 +81,7 @@ pub const FW_E_ZERO_SIZE: c_int = -9;
 pub const FW_E_OVERFLOW: c_int = -10;
 /// An alignment is no power of two.
 pub const FW_E_ALIGNMENT: c_int = -11;
-/// The arena still has allocated blocks or open local handles.
+/// The arena still has allocated blocks or open local handles; `fw_stats` says which.
 pub const FW_E_IN_USE: c_int = -12;
 /// The process has as many arenas or local handles as there can be.
 pub const FW_E_HANDLES: c_int = -13;
@@ -124,7 +124,7 @@ pub const FW_E_LOCKED: c_int = -33;
 pub const FW_E_NOT_KEPT: c_int = -34;
 /// The call may wait, and was made in an interrupt or a signal handler.
 pub const FW_E_IN_INTERRUPT: c_int = -35;
-/// Out of memory: every zone that the request may use is at its watermark.
+/// Out of memory: too few pages are free, besides those kept from the request (watermarks).
 pub const FW_E_NO_MEMORY: c_int = -36;
 /// Out of memory: enough pages are free, but no block is large enough.
 pub const FW_E_FRAGMENTED: c_int = -37;
@@ -134,7 +134,7 @@ pub const FW_E_NO_ZONE: c_int = -38;
 pub const FW_E_WOULD_WAIT: c_int = -39;
 /// A test injected the failure.
 pub const FW_E_FAULT: c_int = -40;
-/// The caller has no CPU of the allocator, as in a fork's child or in an NMI.
+/// The caller gets no CPU of the allocator: others keep them, or it is in a fork's child or an NMI.
 pub const FW_E_NO_CPU: c_int = -41;
 /// The block was allocated with another order.
 pub const FW_E_WRONG_ORDER: c_int = -42;
@@ -145,7 +145,7 @@ pub const FW_E_ALREADY_FREE: c_int = -44;
 /// Too many threads free blocks of one zone at once. Trying again may help.
 pub const FW_E_FREES: c_int = -45;
 
-/// A system call failed.
+/// A system call failed; `errno` has its reason.
 pub const FW_E_OS: c_int = -50;
 /// The arena has no memory.
 pub const FW_E_EMPTY: c_int = -51;

@@ -247,7 +247,7 @@
 #define FW_E_ALIGNMENT -11
 
 /**
- * The arena still has allocated blocks or open local handles.
+ * The arena still has allocated blocks or open local handles; `fw_stats` says which.
  */
 #define FW_E_IN_USE -12
 
@@ -352,7 +352,7 @@
 #define FW_E_IN_INTERRUPT -35
 
 /**
- * Out of memory: every zone that the request may use is at its watermark.
+ * Out of memory: too few pages are free, besides those kept from the request (watermarks).
  */
 #define FW_E_NO_MEMORY -36
 
@@ -377,7 +377,7 @@
 #define FW_E_FAULT -40
 
 /**
- * The caller has no CPU of the allocator, as in a fork's child or in an NMI.
+ * The caller gets no CPU of the allocator: others keep them, or it is in a fork's child or an NMI.
  */
 #define FW_E_NO_CPU -41
 
@@ -402,7 +402,7 @@
 #define FW_E_FREES -45
 
 /**
- * A system call failed.
+ * A system call failed; `errno` has its reason.
  */
 #define FW_E_OS -50
 
