@@ -6,7 +6,7 @@
 //! of any order takes one store.
 //!
 //! ```ignore
-//! let words: &[M::U64] = …;                                   // Tags::words(&pages) zeroed words
+//! let words: &[M::U64] = zeroed(Tags::words(&pages));              // a word for each frame
 //! let tags = Tags::new(&pages, words);                        // two references: made for each use
 //! let pfn = pages.alloc(&request)?;
 //! tags.record(PfnRange::block(pfn, order), tags.stamp(RX_RING))?;
