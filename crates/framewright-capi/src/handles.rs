@@ -230,7 +230,7 @@ impl<'c> Living<'c> {
     /// # Errors
     /// The frame is not allocated.
     pub(crate) fn block_around(self, pfn: Pfn) -> Result<(Pfn, Order), c_int> {
-        match self.pages().state_of(pfn) {
+        match self.pages().state_settled(pfn) {
             FrameState::Allocated(head, order) => Ok((head, order)),
             FrameState::Free(..) | FrameState::Pcp(..) => Err(FW_E_ALREADY_FREE),
             FrameState::Offline(..) => Err(FW_E_OFFLINE),

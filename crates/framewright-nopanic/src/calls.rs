@@ -357,6 +357,10 @@ call! {
 
 // Looking.
 call! {
+    fn settled(pages: &'static Pages, pfn: Pfn) -> FrameState {
+        pages.state_settled(pfn)
+    }
+
     fn state(pages: &'static Pages, pfn: Pfn, zone: ZoneIdx) -> (FrameState, u64, usize, usize, Geometry, Mechanisms) {
         let (state, free) = (pages.state_of(pfn), pages.free_frames(zone));
         (state, free, pages.nodes(), pages.cpus(), pages.geometry(), pages.mechanisms())

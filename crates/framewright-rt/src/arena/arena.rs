@@ -238,9 +238,9 @@ impl Arena {
         unsafe { self.inner.memory.discard(at, (range.frames() as usize) << self.page_shift) }
     }
 
-    /// What a frame is at this moment; only an owner's frames stay what they are.
+    /// What a frame is at this moment; only an owner's frames stay what they are ([`Allocator::state_settled`]).
     pub fn state_of(&self, pfn: Pfn) -> FrameState {
-        self.inner.allocator().state_of(pfn)
+        self.inner.allocator().state_settled(pfn)
     }
 
     /// Counts of the movable pages ([`Arena::alloc_movable`]) so far.

@@ -150,8 +150,24 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// What a frame is part of, at this moment.
     pub fn state_of(&self, pfn: Pfn) -> FrameState {
         let frames = &self.world.shared.frames;
-        let Some(frame) = frames.frame(pfn) else { return FrameState::Hole };
-        match frames.part_of(frame) {
+        frames.frame(pfn).map_or(FrameState::Hole, |frame| self.state(frames.part_of(frame)))
+    }
+
+    /// Like [`Allocator::state_of`], for the owner of a part of a block, whose other parts may be freed meanwhile.
+    ///
+    /// Without the zone lock, a block that is being cut may look as if it were free. So a frame that does not look
+    /// allocated is looked at again under the lock. Context: that of a free.
+    pub fn state_settled(&self, pfn: Pfn) -> FrameState {
+        let frames = &self.world.shared.frames;
+        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
+        let settled =
+            |frame| Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.world.look_locked(frame));
+        frames.frame(pfn).map_or(FrameState::Hole, |frame| self.state(settled(frame)))
+    }
+
+    fn state(&self, part: Part) -> FrameState {
+        let frames = &self.world.shared.frames;
+        match part {
             Part::Hole => FrameState::Hole,
             Part::Free(head, order) => FrameState::Free(frames.pfn(head), order),
             Part::Pcp(head, order) => FrameState::Pcp(frames.pfn(head), order),

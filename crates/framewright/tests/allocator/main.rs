@@ -7,6 +7,7 @@ mod compiled;
 mod copied;
 mod copies;
 mod cpu_handle;
+mod cut;
 mod embed;
 mod holes;
 mod layout;
