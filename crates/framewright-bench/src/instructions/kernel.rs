@@ -17,7 +17,7 @@ use core::sync::atomic;
 
 use framewright::machine::{Machine, NoPerCpu, Operation, PerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
-use framewright_kernel::{Contexts, Fences, Kernel, U8, U16, U32, U64, Usize};
+use framewright_kernel::{Context, Contexts, Fences, Kernel, U8, U16, U32, U64, Usize};
 
 use crate::instructions::gs_area::GsArea;
 
@@ -226,6 +226,12 @@ unsafe impl Kernel for GsKernel {
     #[inline(always)]
     fn cpu(&self) -> usize {
         self.0.cpu() as usize
+    }
+
+    /// Nothing interrupts this process.
+    #[inline(always)]
+    fn context(&self) -> Context {
+        Context::Task
     }
 
     #[inline(always)]
