@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 /// Bytes before the words.
-const HEAD: usize = 64;
+const HEAD: usize = 72;
 
 /// CRC-64/XZ, a bit at a time.
 fn crc(bytes: &[u8]) -> u64 {

@@ -62,7 +62,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Holds the allocator still.
     ///
     /// `None` if some CPU does not leave its lists in time: its thread is stopped there, or is the caller's own; or in
-    /// an interrupt. Context: outside of all calls. The caller makes no call while the allocator is held.
+    /// an interrupt.
+    ///
+    /// Context: outside of all calls, and where [`Machine::heavy_fence`] may be called. The caller makes no call while
+    /// the allocator is held, nor does an interrupt of its CPU.
     pub fn freeze(&self) -> Option<Frozen<'_, 'a, M>> {
         let world = self.world();
         let machine = &world.shared.machine;

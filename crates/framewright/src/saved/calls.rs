@@ -10,7 +10,7 @@
 //! |---|---|
 //! | 8 | the name of the format, [`NAME`] |
 //! | 8 | its version, [`VERSION`] |
-//! | 6 × 8 | check sums of what boot fixed (`words.rs`) |
+//! | 7 × 8 | check sums of what boot fixed (`words.rs`) |
 //! | any | the value of each word (`bytes.rs`) |
 //! | 8 | check sum of all that (`crc.rs`) |
 //!
@@ -76,7 +76,9 @@ pub enum RestoreError {
     Damaged,
     /// The allocator was booted with another configuration; this part differs.
     Differs(&'static str),
-    /// Boot withheld this frame, and the state does not: it may hold the descriptors, or a kernel.
+    /// Boot withheld this frame, and the state does not, or in a block of another order.
+    ///
+    /// It may hold the descriptors, or a kernel.
     Withheld(Pfn),
     /// The allocator has served requests already.
     Used,
@@ -100,7 +102,7 @@ impl fmt::Display for RestoreError {
                 write!(f, "the state is that of an allocator of another configuration: {part} differ")
             }
             RestoreError::Withheld(pfn) => {
-                write!(f, "frame {pfn} is withheld by this configuration, and in use or free in the state")
+                write!(f, "frame {pfn} is withheld by this configuration, and not, or otherwise, in the state")
             }
             RestoreError::Used => f.write_str("the allocator has served requests already; restore right after boot"),
             RestoreError::Busy => SaveError::<fmt::Error>::Busy.fmt(f),
@@ -119,8 +121,9 @@ impl<M: Machine> Allocator<'_, M> {
     /// A sink that does nothing says how many bytes there will be. Few bytes are needed for each block, and about
     /// a kilobyte for each CPU and zone. Blocks that callers own stay allocated in the restored allocator.
     ///
-    /// Context: no other call in progress, and none until it returns. Live migration stops the machine, and a kernel
-    /// its other CPUs.
+    /// Context: no other call in progress, and none until it returns, interrupts of this CPU included. Live migration
+    /// stops the machine. A kernel keeps its other CPUs out of the allocator; where a fence interrupts them
+    /// ([`Machine::heavy_fence`]), they still answer it, and the caller has interrupts on.
     ///
     /// # Errors
     /// The allocator is in use, or the sink failed.
@@ -142,7 +145,8 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Makes this allocator the one that was saved; returns its frames by state.
     ///
-    /// Context: right after boot with the saved allocator's configuration, before any other call.
+    /// Context: right after boot with the saved allocator's configuration, before any other call; that of
+    /// [`Allocator::save`].
     ///
     /// # Errors
     /// What is wrong with the state, or with this allocator. Nothing has changed then, with the exception that

@@ -5,6 +5,7 @@
 
 use core::fmt::Write;
 
+use crate::frame::frame::{Frames, Part};
 use crate::saved::crc::Crc;
 use crate::seam::field::{AnyWord, Record, Typed};
 use crate::seam::machine::{Machine, Word};
@@ -60,8 +61,15 @@ fn each<T: Copy + Into<u64> + TryFrom<u64>, W: Word<T>>(words: &[W], visit: &mut
 }
 
 /// The parts of a shape, by name.
-pub(super) const PARTS: [&str; 6] =
-    ["the page size and the orders", "the memory map", "the mechanisms", "the CPUs", "the zones", "the counters"];
+pub(super) const PARTS: [&str; 7] = [
+    "the page size and the orders",
+    "the memory map",
+    "the mechanisms",
+    "the CPUs",
+    "the zones",
+    "the counters",
+    "when sections are initialised",
+];
 
 /// Returns a check sum of each of the [`PARTS`]: of all that boot fixed.
 pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
@@ -81,6 +89,7 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
         }
         let zone_of = |index| frames.pageblock(Frame((index as u32) << frames.geometry.pageblock_order.0)).zone_index();
         (0..frames.pageblocks.len()).for_each(|index| crc.number(zone_of(index) as u64));
+        each_hole(frames, &mut |hole| crc.number(hole.0.into()));
     });
     let mechanisms = sum(&mut |crc| {
         // Nothing can fail: the check sum takes all text.
@@ -98,6 +107,7 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
                 .iter()
                 .for_each(|&number| crc.number(number));
             zone.reserve.iter().for_each(|&frames| crc.number(frames));
+            crc.add(&[zone.fixed_marks.into()]);
         }
         [world.min_free_frames, world.scale].iter().for_each(|&number| crc.number(number));
     });
@@ -107,5 +117,25 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
             names.iter().for_each(|name| crc.add(name.as_bytes()));
         }
     });
-    [orders, map, mechanisms, cpus, zones, counters]
+    let sections = sum(&mut |crc| crc.add(&[frames.is_lazy().into()]));
+    [orders, map, mechanisms, cpus, zones, counters, sections]
+}
+
+/// Passes every frame that has a descriptor and is no memory. Sections that may be added have none.
+fn each_hole<M: Machine>(frames: &Frames<'_, M>, visit: &mut dyn FnMut(Frame)) {
+    let mut next = 0_u64;
+    while next < frames.heads.len() as u64 {
+        let frame = Frame(next as u32);
+        let end = if frames.is_absent(frame) {
+            frame.align_down(frames.geometry.max_order).add(frames.geometry.max_order.frames())
+        } else {
+            let part = frames.block_at(frame).unwrap_or(Part::Hole);
+            if part == Part::Hole {
+                visit(frame);
+            }
+            part.end(frame)
+        };
+        // A damaged descriptor may end anywhere; the walk goes on upwards.
+        next = u64::from(end.0).max(next.saturating_add(1));
+    }
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use crate::copied::{Copied, copy, run_on};
+use framewright::config::SectionInit;
 use framewright::mechanisms::PRESETS;
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::watermark::PcpSize;
@@ -107,7 +108,8 @@ fn damage_is_refused_and_changes_nothing() {
         assert_eq!(error, expected, "the first {length} bytes");
     }
     // Every bit of what precedes the words, and one of each byte after it.
-    for bit in (0..640).chain((640..good.len() * 8).step_by(9)) {
+    let head = 8 * 8 * 9;
+    for bit in (0..head).chain((head..good.len() * 8).step_by(9)) {
         let mut damaged = good.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let error = other.restore(&damaged).unwrap_err();
@@ -129,6 +131,7 @@ fn another_configuration_is_refused_by_name() {
     let ours = config("default");
     let state = saved(native(&ours));
     let (shifted, larger) = ([Region::usable(0x40, 0x800, 0)], [Region::usable(0, 0x880, 0), MAP[2]]);
+    let holed = [Region::usable(0, 0x10, 0), Region::usable(0x11, 0x300, 0), MAP[1], MAP[2]];
     let swapped = [Region { range: MAP[0].range, ..MAP[2] }, MAP[1], Region { range: MAP[2].range, ..MAP[0] }];
     let reserved = [PfnRange::new(0x500, 0x501)];
     let others = [
@@ -140,6 +143,7 @@ fn another_configuration_is_refused_by_name() {
         (Config { regions: &shifted, ..ours }, "the memory map"),
         (Config { regions: &larger[..1], ..ours }, "the memory map"),
         (Config { regions: &swapped, ..ours }, "the memory map"),
+        (Config { regions: &holed, ..ours }, "the memory map"),
         (Config { dma32_end: Pfn(0x200), ..ours }, "the memory map"),
         (Config { mechanisms: Mechanisms::parse("baseline").unwrap(), ..ours }, "the mechanisms"),
         (Config { tuning: &[], ..ours }, "the zones"),
@@ -148,6 +152,7 @@ fn another_configuration_is_refused_by_name() {
         (Config { cpus: &[NodeId(0), NodeId(1), NodeId(1)], ..ours }, "the CPUs"),
         (Config { zone_counters: &["dirty"], ..ours }, "the counters"),
         (Config { node_counters: &[], ..ours }, "the counters"),
+        (Config { section_init: SectionInit::WhenUsed, ..ours }, "when sections are initialised"),
         (Config { reserved: &reserved, ..ours }, ""),
     ];
     for (other, part) in others {
