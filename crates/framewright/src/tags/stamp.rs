@@ -35,7 +35,7 @@ impl Stamp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry(pub(super) u64);
 
-// Bits: 0 recorded, 1-5 order, 6-31 time, 32-63 tag. A word without bit 0 whose other bits are set is withdrawn.
+// Bits: 0 recorded, 1-5 order + 1, 6-31 time, 32-63 tag. A word without bit 0 whose other bits are set is withdrawn.
 impl Entry {
     const RECORDED: u64 = 1;
     const ORDER: u32 = 1;
@@ -45,16 +45,21 @@ impl Entry {
 
     pub(super) const NOTHING: Entry = Entry(0);
 
+    /// Returns the field of an order: not 0, so that a word which is withdrawn differs from nothing.
+    const fn field(order: Order) -> u64 {
+        (order.0 as u64 + 1) & 0x1f
+    }
+
     /// Returns the word of a block of `order`.
     pub(super) const fn new(stamp: Stamp, order: Order) -> Entry {
         let time = (stamp.time & Entry::TIMES) as u64;
-        let (tag, order) = (stamp.tag.0 as u64, (order.0 & 0x1f) as u64);
+        let (tag, order) = (stamp.tag.0 as u64, Entry::field(order));
         Entry(tag << Entry::TAG | time << Entry::TIME | order << Entry::ORDER | Entry::RECORDED)
     }
 
     /// Returns the stamp, if one is recorded for a block of `order`.
     pub(super) const fn stamp(self, order: Order) -> Option<Stamp> {
-        let is_recorded = self.0 & Entry::RECORDED != 0 && (self.0 >> Entry::ORDER) as u8 & 0x1f == order.0;
+        let is_recorded = self.0 & Entry::RECORDED != 0 && self.0 >> Entry::ORDER & 0x1f == order.0 as u64 + 1;
         let time = (self.0 >> Entry::TIME) as u32 & Entry::TIMES;
         if is_recorded { Some(Stamp { tag: Tag((self.0 >> Entry::TAG) as u32), time }) } else { None }
     }
@@ -84,17 +89,17 @@ mod tests {
     #[test]
     fn a_word_returns_what_was_recorded_for_its_order_alone() {
         for stamp in STAMPS {
-            for order in Order(0).up_to(Order(31)) {
+            for order in Order(0).up_to(Order(30)) {
                 let word = Entry::new(stamp, order);
                 assert_eq!(word.stamp(order), Some(stamp));
-                assert_eq!(word.stamp(Order(order.0 ^ 1)), None);
+                assert_eq!(word.stamp(order.up()), None);
                 let gone = word.withdrawn();
                 assert_eq!((gone.stamp(order), gone.restored()), (None, word));
                 assert_eq!(gone.withdrawn(), Entry::NOTHING, "withdrawn twice");
             }
         }
         assert_eq!((Entry::NOTHING.withdrawn(), Entry::NOTHING.restored()), (Entry::NOTHING, Entry::NOTHING));
-        assert_eq!(Entry::new(STAMPS[0], Order(32)).stamp(Order(32)), None, "no block has this order");
+        assert_eq!(Entry::new(STAMPS[0], Order(31)).stamp(Order(31)), None, "no block has this order");
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl<'t, 'a, M: Machine> Tags<'t, 'a, M> {
     /// Before, because another CPU may have the block when `free` returns. If the free is refused, the stamps are as
     /// they were. `range` may cut blocks at its ends: the pieces that stay allocated keep the stamp of their block.
     ///
-    /// Context: that of the free.
+    /// Context: that of the free. Two callers that free parts of one block at once may lose the stamp of what is left,
+    /// or give it to the next owner of such a part.
     ///
     /// # Errors
     /// Those of `free`.
