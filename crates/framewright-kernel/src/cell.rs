@@ -36,7 +36,8 @@ impl<K: Kernel> Framewright<K> {
     /// Boots the allocator with its descriptors where there is room for them; returns it.
     ///
     /// `within` is the memory that the kernel has mapped. The kernel maps frames to the memory itself: `map` is called
-    /// once, with the place that was found, and returns it as bytes. [`Framewright::boot`] tells the rest.
+    /// with the place that was found, and returns it as bytes. It is called at most once, and not where the cell was
+    /// booted before. [`Framewright::boot`] tells the rest.
     ///
     /// # Errors
     /// As [`Framewright::boot`]; or there is no place, or the configuration reserves more than 31 ranges.
@@ -55,7 +56,7 @@ impl<K: Kernel> Framewright<K> {
         *first = own;
         others.get_mut(..given).ok_or(Error::ManyReserved { given, most })?.copy_from_slice(config.reserved);
         let reserved = reserved.get(..=given).unwrap_or_default();
-        self.boot(kernel, &Config { reserved, ..*config }, map(own))
+        self.boot_mapped(kernel, &Config { reserved, ..*config }, || map(own))
     }
 
     /// Boots the allocator with its descriptors in `block`; returns it.
@@ -72,18 +73,27 @@ impl<K: Kernel> Framewright<K> {
     /// The configuration is wrong, the block is too short, or the cell was booted before. Nothing has happened then,
     /// except to the contents of `block`.
     pub fn boot(&self, kernel: &'static K, config: &Config<'_>, block: &'static mut [u8]) -> Result<&Pages<K>, Error> {
+        self.boot_mapped(kernel, config, || block)
+    }
+
+    fn boot_mapped(
+        &self,
+        kernel: &'static K,
+        config: &Config<'_>,
+        map: impl FnOnce() -> &'static mut [u8],
+    ) -> Result<&Pages<K>, Error> {
         if matches!(K::FENCES, Fences::OneCpu) && config.cpus.len() > 1 {
             return Err(Error::OneCpu(config.cpus.len()));
         }
         let config = Config { is_zeroed: kernel.starts_zeroed(), ..of_kernel::<K>(config) };
-        let given = block.len();
-        let mut carver = Carver::new(block);
         let make = || {
             let (layout, needed) = measured::<K>(&config)?;
+            let block = map();
+            let given = block.len();
             if given < needed {
                 return Err(Error::TooShort { needed, given });
             }
-            let Carved { parts, nodes, room } = carve(&mut carver, &config, &layout);
+            let Carved { parts, nodes, room } = carve(&mut Carver::new(block), &config, &layout);
             Ok(Allocator::boot(KernelMachine { kernel, nodes, room }, &config, parts)?)
         };
         self.0.make(make).unwrap_or(Err(Error::Twice))

@@ -30,25 +30,42 @@ impl<K: Kernel> KernelMachine<K> {
     }
 }
 
-/// Pins, and returns what [`unpin`] needs.
+/// Turns interrupts off, and returns what [`irq_restore`] needs.
 ///
-/// The compiler moves no access across it: a kernel's `pin` may be a plain increment.
+/// The compiler moves no access across it: a kernel may hold interrupts off by a plain flag.
 #[inline(always)]
-fn pin<K: Kernel>(kernel: &K) -> usize {
-    let saved = if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
-        kernel.irq_save()
-    } else {
-        kernel.pin();
-        0
-    };
+fn irq_save<K: Kernel>(kernel: &K) -> usize {
+    let saved = kernel.irq_save();
     compiler_fence(Ordering::SeqCst);
     saved
 }
 
 #[inline(always)]
-fn unpin<K: Kernel>(kernel: &K, saved: usize) {
+fn irq_restore<K: Kernel>(kernel: &K, saved: usize) {
     compiler_fence(Ordering::SeqCst);
-    if matches!(K::CONTEXTS, Contexts::InterruptsOff) { kernel.irq_restore(saved) } else { kernel.unpin() }
+    kernel.irq_restore(saved);
+}
+
+/// Pins, and returns what [`unpin`] needs.
+///
+/// The compiler moves no access across it: a kernel's `pin` may be a plain increment.
+#[inline(always)]
+fn pin<K: Kernel>(kernel: &K) -> usize {
+    if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
+        return irq_save(kernel);
+    }
+    kernel.pin();
+    compiler_fence(Ordering::SeqCst);
+    0
+}
+
+#[inline(always)]
+fn unpin<K: Kernel>(kernel: &K, saved: usize) {
+    if matches!(K::CONTEXTS, Contexts::InterruptsOff) {
+        return irq_restore(kernel, saved);
+    }
+    compiler_fence(Ordering::SeqCst);
+    kernel.unpin();
 }
 
 /// Guard: the caller stays on its CPU. It cannot be sent to another task.
@@ -97,7 +114,7 @@ pub struct IrqGuard<K: Kernel> {
 impl<K: Kernel> Drop for IrqGuard<K> {
     #[inline]
     fn drop(&mut self) {
-        self.kernel.irq_restore(self.saved);
+        irq_restore(self.kernel, self.saved);
     }
 }
 
@@ -156,7 +173,7 @@ impl<K: Kernel> Machine for KernelMachine<K> {
 
     #[inline]
     fn irq_save(&self) -> IrqGuard<K> {
-        IrqGuard { kernel: self.kernel, saved: self.kernel.irq_save(), stays: PhantomData }
+        IrqGuard { kernel: self.kernel, saved: irq_save(self.kernel), stays: PhantomData }
     }
 
     /// They have lists of their own, are held off, or are refused ([`Contexts`]).

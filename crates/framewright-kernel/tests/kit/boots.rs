@@ -116,6 +116,7 @@ fn one_call_finds_the_place_and_boots() {
     };
     let pages = CELL.boot_within(&Least, &Config { reserved: &many[..31], ..config }, MEMORY[0].range, map).unwrap();
     assert_eq!(found.end, MEMORY[0].range.end, "as high as possible");
+    assert_eq!(refused(&config, MEMORY[0].range), Some(Error::Twice), "its memory is not asked for again");
     assert_eq!(pages.validate().unwrap().offline, found.frames() + 1, "the place and what was in use are withheld");
 }
 
