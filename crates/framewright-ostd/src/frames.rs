@@ -15,6 +15,7 @@
 
 use core::alloc::Layout;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::request::GFP_NOWAIT;
 use framewright::{AllocError, Config, FreeError, NodeId, Pfn, PfnRange, Request};
@@ -33,6 +34,8 @@ static NODES: [NodeId; 4096] = [NodeId(0); 4096];
 /// All frames of a kernel.
 pub struct Frames<H: Host> {
     cell: Framewright<Hosted<H>>,
+    /// Whether what OSTD took early is allocated; nobody else is served before.
+    has_early: AtomicBool,
     ranges: Ranges,
 }
 
@@ -61,7 +64,7 @@ impl<H: Host> Frames<H> {
     /// Returns an allocator without memory.
     #[expect(clippy::new_without_default, reason = "a static needs a constant, which a trait cannot give")]
     pub const fn new() -> Self {
-        Frames { cell: Framewright::new(), ranges: Ranges::new() }
+        Frames { cell: Framewright::new(), has_early: AtomicBool::new(false), ranges: Ranges::new() }
     }
 
     /// Allocates frames by their layout; returns the first one's address.
@@ -69,7 +72,7 @@ impl<H: Host> Frames<H> {
     /// The first call boots the allocator. None if no memory is left, or no stretch of it is long enough.
     pub fn alloc(&self, layout: Layout) -> Option<usize> {
         H::without_interrupts(|| {
-            let pages = match self.cell.get() {
+            let pages = match self.started() {
                 Some(pages) => pages,
                 None => self.boot()?,
             };
@@ -93,7 +96,7 @@ impl<H: Host> Frames<H> {
     /// Adds memory, before the first allocation. Memory that comes later is lost, and the console says so.
     pub fn add_free_memory(&self, addr: usize, size: usize) {
         let range = frames(addr, size);
-        if self.cell.get().is_some() {
+        if self.started().is_some() {
             H::say(format_args!("frames {range} were added after the first allocation; they are lost"));
         } else if !self.ranges.note(range) {
             H::say(format_args!("frames {range} are one range more than {MOST}; they are lost"));
@@ -102,7 +105,12 @@ impl<H: Host> Frames<H> {
 
     /// Calls `call` with the allocator and the CPU's interrupts off; none before the first allocation.
     pub fn with_pages<R>(&self, call: impl FnOnce(&Pages<Hosted<H>>) -> R) -> Option<R> {
-        H::without_interrupts(|| self.cell.get().map(call))
+        H::without_interrupts(|| self.started().map(call))
+    }
+
+    /// Returns the allocator, once it has what OSTD took early.
+    fn started(&self) -> Option<&Pages<Hosted<H>>> {
+        self.cell.get().filter(|_| self.has_early.load(Ordering::Acquire))
     }
 
     #[cold]
@@ -132,6 +140,8 @@ impl<H: Host> Frames<H> {
         let config = Config { reserved: &[own], ..config };
         let pages = self.cell.boot(Hosted::KERNEL, &config, block).map_err(Refused::Kit)?;
         early.iter().try_for_each(|&range| pages.alloc_range(range, GFP_NOWAIT)).map_err(Refused::Early)?;
+        // ORDER: Release. Nobody else allocates before; partner: the Acquire in `started`.
+        self.has_early.store(true, Ordering::Release);
         Ok(pages)
     }
 }
