@@ -68,7 +68,12 @@ impl<'p, 'a, M: Machine> PageRanges<'p, 'a, M> {
     /// As [`Allocator::alloc_range`]: some page is in use, is not memory, or lies in another zone than the first; or
     /// this is an interrupt.
     pub fn allocate_at(&self, range: PageRange) -> Result<(), AllocError> {
-        self.pages.alloc_range(self.frames(range), self.request.gfp)
+        let frames = self.frames(range);
+        // The allocator's pages may be larger than the trait's.
+        if frames.bytes(self.pages.geometry().page_shift) != (range.start() as u64..range.end() as u64) {
+            return Err(AllocError::BadRange(frames));
+        }
+        self.pages.alloc_range(frames, self.request.gfp)
     }
 
     /// Frees a range of pages: one or several allocations, or any part of one.
