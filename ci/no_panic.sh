@@ -63,10 +63,10 @@ expected_calls() {
             if (planted && control != 1) next
             sub(/^    fn /, ""); sub(/\(.*/, "")
             print "framewright_call_" $0
-        }' "$crate/src/calls.rs" "$crate/src/kit_calls.rs" | sort -u
+        }' "$crate"/src/{,layer_,kit_}calls.rs | sort -u
 }
 
-# uncalled SOURCE CALLS: every pub fn under SOURCE (inline test modules aside) whose name no `.name` or `::name` in CALLS uses.
+# uncalled SOURCE CALLS...: every pub fn under SOURCE (inline test modules aside) whose name no `.name` or `::name` in CALLS uses.
 # By name only: `Order::index` counts as called when `ZoneIdx::index` is. The linker cannot tell them apart earlier.
 uncalled() {
     find "$1" -name '*.rs' | sort | while read -r file; do
@@ -79,7 +79,7 @@ uncalled() {
                 print file, $0
             }' "$file"
     done | while read -r file name; do
-        grep -Eq "[.:]$name([^A-Za-z0-9_]|\$)" "$2" || echo "$file: $name"
+        grep -Eqs "[.:]$name([^A-Za-z0-9_]|\$)" "${@:2}" || echo "$file: $name"
     done
 }
 
@@ -92,8 +92,8 @@ echo 'a.called();' >"$work/calls.rs"
 $work/src/a.rs: below" ] || fail "self-test: coverage is not seen"
 
 echo "linked with ${linker[0]##*/}, symbols read with ${nm##*/}"
-missing=$(uncalled crates/framewright/src "$crate/src/calls.rs"; uncalled crates/framewright-kernel/src "$crate/src/kit_calls.rs")
-[ -z "$missing" ] || fail "public functions of the core or the kit that $crate/src/calls.rs and kit_calls.rs do not call:
+missing=$(uncalled crates/framewright/src "$crate"/src/{,layer_}calls.rs; uncalled crates/framewright-kernel/src "$crate/src/kit_calls.rs")
+[ -z "$missing" ] || fail "public functions of the core or the kit that $crate/src/calls.rs, layer_calls.rs and kit_calls.rs do not call:
 $missing"
 
 targets=("$host")

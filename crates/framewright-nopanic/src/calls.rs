@@ -18,13 +18,11 @@ use framewright::report::{
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
-use framewright::tags::{Group, Stamp, Tag, Tags};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
-    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed,
-    RestoreError, SaveError, Zone,
+    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
 };
 use framewright_kernel::{U32, U64};
 
@@ -399,18 +397,6 @@ call! {
         sum
     }
 
-    fn save(sink: &'static mut Sink, pages: &'static Pages) -> Result<u64, SaveError<fmt::Error>> {
-        pages.save(&mut |bytes| sink.write_str(if bytes.is_empty() { "" } else { "bytes" }))
-    }
-
-    fn restore(pages: &'static Pages, saved: &'static [u8]) -> Result<FrameCounts, RestoreError> {
-        pages.restore(saved)
-    }
-
-    fn display_restore_errors(sink: &'static mut Sink, s: SaveError<fmt::Error>, r: RestoreError) -> fmt::Result {
-        write!(sink, "{s} {r}")
-    }
-
     fn step(step: Step) -> (&'static str, u32) {
         (step.name(), step.instructions())
     }
@@ -470,35 +456,5 @@ call! {
 
     fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
         lock.try_take().is_some()
-    }
-}
-
-/// Writes a tag as a number.
-fn number(tag: Tag, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{}", tag.0)
-}
-
-// Tags.
-call! {
-    fn tags_record(pages: &'static Pages, words: &'static [U64], range: PfnRange, tag: Tag) -> Result<u64, FreeError> {
-        let tags = Tags::new(pages, words);
-        let recorded = tags.record(range, tags.stamp(tag));
-        recorded.and_then(|()| tags.free(range, || pages.free_range(range))).and_then(|()| tags.clear(range))
-    }
-
-    fn tags_look(pages: &'static Pages, words: &'static [U64], pfn: Pfn, now: u64) -> (usize, u64, u64) {
-        let tags = Tags::new(pages, words);
-        let stamp = tags.of(pfn).unwrap_or(Stamp::at(Tag(0), now));
-        (Tags::words(pages), stamp.nanoseconds(), tags.blocks().map(|block| block.pfn.0).sum())
-    }
-
-    fn tags_print(sink: &'static mut Sink, pages: &'static Pages, words: &'static [U64]) -> fmt::Result {
-        write!(sink, "{}", Tags::new(pages, words).listing(number))
-    }
-
-    fn tags_sum(sink: &'static mut Sink, pages: &'static Pages, room: &'static mut [Group]) -> Result<u64, fmt::Error> {
-        let groups = Tags::new(pages, &[]).groups(room);
-        let frames = groups.iter().fold(groups.rest().frames, |sum, group| sum ^ group.frames);
-        write!(sink, "{}", groups.named(number)).map(|()| frames)
     }
 }

@@ -42,6 +42,8 @@ pub mod call;
 pub mod calls;
 #[cfg(not(feature = "text"))]
 pub mod kit_calls;
+#[cfg(not(feature = "text"))]
+pub mod layer_calls;
 #[cfg(all(feature = "text", not(feature = "text-kit")))]
 pub mod kernel;
 pub mod kit;
