@@ -206,7 +206,8 @@ impl Code for BootError {
         match self {
             BootError::BadGeometry => FW_E_GEOMETRY,
             BootError::NoMemory => FW_E_NO_USABLE,
-            BootError::BadCpus | BootError::NoCpu => FW_E_CPUS,
+            BootError::BadCpus => FW_E_CPUS,
+            BootError::NoCpu => FW_E_NO_CPU,
             BootError::BadRegion(_) => FW_E_REGION,
             BootError::BadReserved(_) => FW_E_RESERVED,
             BootError::BadNode(_) => FW_E_NODE,

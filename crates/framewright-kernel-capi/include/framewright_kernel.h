@@ -919,7 +919,7 @@ int64_t fw_kernel_alloc(uint32_t flags, unsigned int order);
 /**
  * Allocates as `fw_kernel_alloc` does, from a node if possible; with FW_THISNODE from no other.
  *
- * @return As `fw_kernel_alloc`; FW_E_NODE if there is no such node.
+ * @return As `fw_kernel_alloc`; FW_E_NODE if there is no such node; FW_E_LEFT_OUT in a library with `minimal`.
  *
  * Context: as of `fw_kernel_alloc`.
  */
@@ -929,7 +929,7 @@ int64_t fw_kernel_alloc_on(unsigned int node, uint32_t flags, unsigned int order
  * Allocates as `fw_kernel_alloc` does, all frames below a limit, such as that of a device's addresses.
  *
  * @param limit  First frame that the block must not reach.
- * @return As `fw_kernel_alloc`.
+ * @return As `fw_kernel_alloc`; FW_E_LEFT_OUT in a library with `minimal`.
  *
  * Context: as of `fw_kernel_alloc`.
  */
@@ -1030,7 +1030,8 @@ int fw_kernel_take_range(uint64_t start, uint64_t frames, uint32_t flags);
  *
  * Blocks at the ends are cut: their other frames stay allocated, as the largest aligned blocks that tile them.
  *
- * @return 0; or an error as of `fw_kernel_free`, and then nothing was freed; FW_E_ZERO_SIZE, FW_E_OVERFLOW.
+ * @return 0; or an error as of `fw_kernel_free`, and then nothing was freed; FW_E_ZERO_SIZE, FW_E_OVERFLOW. If another
+ *         CPU frees a part of the range meanwhile, frames before that part may be freed all the same.
  *
  * Context: as of `fw_kernel_free`.
  */
@@ -1053,7 +1054,8 @@ int fw_kernel_split(uint64_t frame, unsigned int from, unsigned int to);
  * @return 0; or an error: FW_E_FOREIGN, FW_E_ALREADY_FREE, FW_E_OFFLINE, FW_E_QUARANTINED, FW_E_UNALIGNED,
  *         FW_E_NOT_BOOTED.
  *
- * Context: any. The answer is about this moment, unless the caller owns the block.
+ * Context: any. The answer is about this moment, unless the caller owns the block. While another CPU frees other parts
+ * of a range, the owner of a part may be told FW_E_ALREADY_FREE; asked again, it finds the part.
  *
  * Promised by the caller: Numbers can be written to `head` and `order`, or they are NULL.
  */

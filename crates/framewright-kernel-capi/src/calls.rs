@@ -59,23 +59,23 @@ fn alloc(request: Result<Request, c_int>) -> i64 {
 
 /// Allocates as `fw_kernel_alloc` does, from a node if possible; with FW_THISNODE from no other.
 ///
-/// @return As `fw_kernel_alloc`; FW_E_NODE if there is no such node.
+/// @return As `fw_kernel_alloc`; FW_E_NODE if there is no such node; FW_E_LEFT_OUT in a library with `minimal`.
 ///
 /// Context: as of `fw_kernel_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_kernel_alloc_on(node: c_uint, flags: u32, order: c_uint) -> i64 {
-    alloc(node_of(node).and_then(|node| Ok(request_of(flags, order)?.on(node))))
+    alloc(booted().and_then(|_| Ok(request_of(flags, order)?.on(node_of(node)?))))
 }
 
 /// Allocates as `fw_kernel_alloc` does, all frames below a limit, such as that of a device's addresses.
 ///
 /// @param limit  First frame that the block must not reach.
-/// @return As `fw_kernel_alloc`.
+/// @return As `fw_kernel_alloc`; FW_E_LEFT_OUT in a library with `minimal`.
 ///
 /// Context: as of `fw_kernel_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_kernel_alloc_below(limit: u64, flags: u32, order: c_uint) -> i64 {
-    alloc(request_of(flags, order).map(|request| Request { below: Some(Pfn(limit)), ..request }))
+    alloc(booted().and_then(|_| Ok(Request { below: Some(Pfn(limit)), ..request_of(flags, order)? })))
 }
 
 /// Frees a block that was allocated with this order.

@@ -70,7 +70,8 @@ pub extern "C" fn fw_kernel_take_range(start: u64, frames: u64, flags: u32) -> c
 ///
 /// Blocks at the ends are cut: their other frames stay allocated, as the largest aligned blocks that tile them.
 ///
-/// @return 0; or an error as of `fw_kernel_free`, and then nothing was freed; FW_E_ZERO_SIZE, FW_E_OVERFLOW.
+/// @return 0; or an error as of `fw_kernel_free`, and then nothing was freed; FW_E_ZERO_SIZE, FW_E_OVERFLOW. If another
+///         CPU frees a part of the range meanwhile, frames before that part may be freed all the same.
 ///
 /// Context: as of `fw_kernel_free`.
 #[unsafe(no_mangle)]
@@ -97,7 +98,8 @@ pub extern "C" fn fw_kernel_split(frame: u64, from: c_uint, to: c_uint) -> c_int
 /// @return 0; or an error: FW_E_FOREIGN, FW_E_ALREADY_FREE, FW_E_OFFLINE, FW_E_QUARANTINED, FW_E_UNALIGNED,
 ///         FW_E_NOT_BOOTED.
 ///
-/// Context: any. The answer is about this moment, unless the caller owns the block.
+/// Context: any. The answer is about this moment, unless the caller owns the block. While another CPU frees other parts
+/// of a range, the owner of a part may be told FW_E_ALREADY_FREE; asked again, it finds the part.
 ///
 /// # Safety
 /// Numbers can be written to `head` and `order`, or they are NULL.

@@ -90,7 +90,8 @@ fn stats_of(pages: &Pages<CKernel>) -> fw_kernel_stats {
     });
     let (events, counters) = (pages.events(), pages.counters());
     let total_allocated = events.pgalloc.iter().fold(0_u64, |sum, &frames| sum.wrapping_add(frames));
-    let allocated = total_allocated.wrapping_sub(events.pgfree);
+    // Other CPUs allocate and free while the counts are summed up.
+    let allocated = total_allocated.saturating_sub(events.pgfree);
     fw_kernel_stats {
         size: size_of::<fw_kernel_stats>(),
         present,

@@ -33,7 +33,7 @@ static void unbooted(void)
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc(FW_KERNEL, 5));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc(FW_KERNEL | FW_ZERO, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_on(0, FW_KERNEL, 0));
-    REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_below(0x1000, FW_KERNEL, 0));
+    REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_below(0x1000, FW_KERNEL | FW_ZERO, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_free(0x500, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_free(0x500, 3));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_bulk(FW_KERNEL, 0, 8, frames));
@@ -168,7 +168,7 @@ static void places_and_blocks(void)
     REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, memory, PAGE));
     REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, memory, (size_t)GOT(fw_kernel_bytes(&o)) - 129));
     stub.cpu = CPUS;
-    REFUSED(FW_E_CPUS, fw_kernel_boot(&o, address_of(0x500), 4u << 20));
+    REFUSED(FW_E_NO_CPU, fw_kernel_boot(&o, address_of(0x500), 4u << 20));
     stub.cpu = 0;
 }
 
@@ -316,7 +316,7 @@ static void the_rest(void)
     REFUSED(FW_E_RANGE, fw_kernel_add(0x8001, 0x3ff));
     REFUSED(FW_E_FOREIGN, fw_kernel_add(0x10000, 0x400));
     REFUSED(FW_E_FOREIGN, fw_kernel_add(0x1000, 0x400));
-    REFUSED(FW_E_FRAGMENTED, fw_kernel_alloc_range(FW_KERNEL, (uint64_t)1 << 40, 0));
+    REFUSED(FW_E_NO_MEMORY, fw_kernel_alloc_range(FW_KERNEL, (uint64_t)1 << 40, 0));
 #else
     REFUSED(FW_E_LEFT_OUT, fw_kernel_take_range(0x1000, 1, FW_KERNEL));
     REFUSED(FW_E_LEFT_OUT, fw_kernel_offline(0x1000, 1));
