@@ -132,7 +132,7 @@ fn cpu_that_was_not_set_up_is_refused() {
     let mut storage = Storage::new(&Layout::of(&config).unwrap());
     let machine = Solo::new(&CPU);
     machine.run_on(CpuId(7));
-    assert_eq!(Allocator::boot(machine, &config, storage.parts()).err(), Some(BootError::BadCpus));
+    assert_eq!(Allocator::boot(machine, &config, storage.parts()).err(), Some(BootError::NoCpu));
 }
 
 /// Once, the turns of nodes that do not exist were requests that failed.
