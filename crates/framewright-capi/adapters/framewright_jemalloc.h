@@ -30,6 +30,7 @@
 #ifndef FRAMEWRIGHT_JEMALLOC_H
 #define FRAMEWRIGHT_JEMALLOC_H
 
+#include <errno.h>
 #include <framewright.h>
 #include <jemalloc/jemalloc.h>
 #include <stdio.h>
@@ -106,6 +107,16 @@ static bool fw_jemalloc_merge(extent_hooks_t *hooks, void *first, size_t size, v
     return false;
 }
 
+/* Ends a jemalloc arena, whose objects are not used any more: its memory goes back to the Framewright arena. */
+static inline int fw_jemalloc_end(fw_jemalloc *own)
+{
+    char name[64];
+    /* Its own records are given to `dalloc`, and not kept for `destroy`. */
+    own->gives_back = true;
+    (void)snprintf(name, sizeof name, "arena.%u.destroy", own->index);
+    return mallctl(name, NULL, NULL, NULL, 0);
+}
+
 /* Creates a jemalloc arena over a Framewright arena. Returns 0, or an error of errno.h as mallctl does. */
 static inline int fw_jemalloc_create(fw_jemalloc *own, fw_arena *arena)
 {
@@ -130,17 +141,12 @@ static inline int fw_jemalloc_create(fw_jemalloc *own, fw_arena *arena)
     if (error != 0)
         return error;
     (void)snprintf(name, sizeof name, "arena.%u.retain_grow_limit", own->index);
-    return mallctl(name, NULL, NULL, &grow, sizeof grow);
-}
-
-/* Ends a jemalloc arena, whose objects are not used any more: its memory goes back to the Framewright arena. */
-static inline int fw_jemalloc_end(fw_jemalloc *own)
-{
-    char name[64];
-    /* Its own records are given to `dalloc`, and not kept for `destroy`. */
-    own->gives_back = true;
-    (void)snprintf(name, sizeof name, "arena.%u.destroy", own->index);
-    return mallctl(name, NULL, NULL, NULL, 0);
+    error = mallctl(name, NULL, NULL, &grow, sizeof grow);
+    /* With `retain:false` jemalloc keeps nothing, and there is no limit to set. */
+    if (error == 0 || error == ENOENT)
+        return 0;
+    (void)fw_jemalloc_end(own);
+    return error;
 }
 
 #endif
