@@ -31,6 +31,7 @@ pub(crate) fn code_of(error: &ArenaError) -> c_int {
         ArenaError::NoThread(_) => FW_E_NO_THREAD,
         ArenaError::Unsupported { .. } => FW_E_UNSUPPORTED,
         ArenaError::Boot(error) => error.code(),
+        ArenaError::NotItsFrames { .. } => FW_E_FOREIGN,
         ArenaError::FixedSize => FW_E_FIXED_SIZE,
         ArenaError::AboveLimit { .. } => FW_E_ABOVE_LIMIT,
         ArenaError::AtLimit { .. } => FW_E_AT_LIMIT,
