@@ -46,7 +46,7 @@ use crate::owner::Owner;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Arena {
-    /// Dropped first, so that it ends before the allocator goes.
+    /// Dropped first, with the other threads, so that they end before the allocator goes.
     background: Option<Background>,
     reclaim: Option<BackgroundReclaim>,
     pub(super) shrinker: Option<Background>,
@@ -341,6 +341,8 @@ impl Arena {
 /// Reports blocks that are still allocated, if the builder was asked for that.
 impl Drop for Arena {
     fn drop(&mut self) {
+        // A thread may hold a block for a moment, which is no leak.
+        drop((self.background.take(), self.reclaim.take(), self.shrinker.take()));
         if let Some(report) = &self.leaks {
             let owners = self.owners();
             if owners.blocks().next().is_some() {
