@@ -80,7 +80,8 @@ impl Inner {
             return Ok(relief);
         }
         relief.give_back(self, first, excess);
-        excess = watch.look()?.map_or(0, |usage| watch.excess(&usage));
+        // A file that cannot be read any more: what was done is told nevertheless.
+        excess = watch.look().ok().flatten().map_or(0, |usage| watch.excess(&usage));
         if excess != 0 {
             relief.reclaimed = self.reclaim(excess);
             relief.give_back(self, first, excess);
@@ -100,7 +101,7 @@ impl Arena {
     /// Context: not from a callback, which may be asked to free memory itself.
     ///
     /// # Errors
-    /// A file about the cgroup cannot be read or understood.
+    /// A file about the cgroup cannot be read or understood at the first look; nothing was done.
     pub fn shrink_to_limit(&self) -> Result<Relief, CgroupError> {
         self.inner.relieve(self.first)
     }

@@ -216,6 +216,17 @@ fn an_arena_shrinks_near_the_limit() {
     arena.validate().unwrap();
 }
 
+#[test]
+fn what_was_done_is_told_though_the_second_look_fails() {
+    let fake = Fake::new(160 * MIB, 151 * MIB);
+    let file = fake.root.path().join("proc/self/cgroup");
+    let builder = Arena::builder().without_background().size(64 * MIB).limit(64 * MIB).cgroup(fake.cgroup());
+    let arena = builder.on_shrink(move |_| fs::write(&file, "nonsense").is_ok()).build().unwrap();
+    let relief = arena.shrink_to_limit().unwrap();
+    assert_eq!((relief.shrunk, relief.reclaimed, arena.present()), (12 * MIB, 0, 52 * MIB));
+    assert!(arena.shrink_to_limit().is_err(), "the first look fails");
+}
+
 /// Frees blocks of an arena when asked to.
 struct Cache(Arc<AtomicU64>);
 
