@@ -121,6 +121,8 @@ pub(crate) fn free_error(place: &Place, arena: &Arena, error: FreeError) -> c_in
         FreeError::Foreign(pfn) | FreeError::Misaligned(pfn, _) => {
             let address = place.unframe(pfn);
             match arena.pfn_of(address) {
+                // It begins at this address: memory that is absent.
+                Some(found) if found == pfn && matches!(error, FreeError::Foreign(_)) => FW_E_FOREIGN,
                 Some(_) => FW_E_MISALIGNED,
                 None if address.is_null() => FW_E_NULL,
                 None => FW_E_FOREIGN,

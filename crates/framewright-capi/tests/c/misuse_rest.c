@@ -375,6 +375,21 @@ static int free_shrunk(struct world *w)
     return fw_free(A, lower > upper ? lower : upper, 9);
 }
 
+/* An arena of 4 MiB whose second half never came, with the address of that. */
+static char *absent_of(struct world *w)
+{
+    fw_options options = options_of(2 * MIB, 0);
+    options.limit_bytes = 4 * MIB;
+    OK(fw_arena_destroy(A, 0));
+    OK(fw_arena_create(&options, &A));
+    char *lower = block_of(A, 9);
+    OK(fw_free(A, lower, 9));
+    return lower + 2 * MIB;
+}
+static int free_absent(struct world *w) { return fw_free(A, absent_of(w), 0); }
+static int free_absent_misaligned(struct world *w) { return fw_free(A, absent_of(w) + 1, 0); }
+static int find_absent(struct world *w) { return fw_find(A, absent_of(w), NULL, NULL); }
+
 static void handler(int signal, size_t value) { (void)signal, (void)value; }
 static int signal_of_fault(struct world *w) { (void)w; return fw_on_signal(SIGSEGV, handler); }
 static int signal_negative(struct world *w) { (void)w; return fw_on_signal(-1, handler); }
@@ -469,6 +484,9 @@ static const struct misuse MISUSES[] = {
     MISUSE(shrink_null, FW_E_ARENA),
     MISUSE(grow_above_limit, FW_E_AT_LIMIT),
     MISUSE(free_shrunk, FW_E_OFFLINE),
+    MISUSE(free_absent, FW_E_FOREIGN),
+    MISUSE(free_absent_misaligned, FW_E_MISALIGNED),
+    MISUSE(find_absent, FW_E_FOREIGN),
     MISUSE(signal_of_fault, FW_E_OPTION),
     MISUSE(signal_negative, FW_E_OPTION),
     MISUSE(signal_unknown, FW_E_OPTION),
