@@ -128,21 +128,22 @@ impl ArenaBuilder {
         unsafe { allocator.machine().give_up_lease() };
         let memory = (memory, contents);
         let (on_low_memory, watch) = (self.hooks.on_low_memory.clone(), Watch::new(self.cgroup.clone()));
-        let sizing = Sizing { room: self.room(shape), on_low_memory, calls, watch };
+        let sizing = Sizing { room: self.room(shape, populated), on_low_memory, calls, watch };
         let arena = Arena::new(allocator, metadata, memory, pool, sizing, (report, owners, self.leaks));
         let _ = grower.set(Arc::downgrade(&arena.inner));
         arena.with_background(self.background)?.with_reclaim(self.background_reclaim)?.with_shrinker(self.shrink_every)
     }
 
     /// The room of an arena that may grow.
-    fn room(&self, shape: &Shape) -> Option<Room> {
+    fn room(&self, shape: &Shape, populated: Outcome) -> Option<Room> {
         self.limit?;
         let order = shape.geometry.max_order;
         let nodes = self.present(shape).map(|(range, _)| range).zip(&shape.nodes);
         let sections = Sections::new(order, nodes.map(|(present, &range)| (range, present.frames())));
         let bytes = self.parts.iter().map(|part| part.bytes).sum();
         let mut room = Room::new(sections, self.page << order.0, (bytes, shape.bytes), self.hooks.clone());
-        room.populates = self.populate;
+        // A kernel that cannot do it refused it before.
+        room.populates = populated == Outcome::Done;
         Some(room)
     }
 

@@ -10,6 +10,7 @@ use framewright::request::{GFP_ATOMIC, GFP_USER};
 use framewright::{AllocError, Mechanisms, NodeId, Order, Request, Why, ZoneIdx, ZoneKind};
 use framewright_rt::os::{Call, Faults};
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, Cause, Change, Commit, HugePage, Pages, Placement};
+use framewright_rt::Outcome;
 
 const MIB: u64 = 1 << 20;
 const HUGE: Request = Request::new(GFP_USER, 9);
@@ -262,6 +263,18 @@ fn a_system_call_that_fails_at_any_time_loses_nothing() {
             assert!(failures > 1, "{failures} failures of {call:?}");
         }
     }
+}
+
+/// Linux before 5.14 makes no pages. An arena that could be built without them grows without them.
+#[test]
+fn it_grows_where_pages_cannot_be_made() {
+    let faults = Faults::always(Call::Madvise, libc::EINVAL);
+    let arena = builder().populate(true).build().unwrap();
+    assert!(matches!(arena.report().populated, Outcome::Refused(_)));
+    assert_eq!(arena.grow(4 * MIB), Ok(4 * MIB));
+    assert_eq!(arena.alloc(&HUGE).map(|block| block.len()), Ok(2 << 20));
+    drop(faults);
+    arena.validate().unwrap();
 }
 
 #[test]
