@@ -16,7 +16,8 @@
 //!
 //! A request that finds no memory grows the arena before it reclaims: reclaim takes memory from its users, growth does
 //! not. It grows by what it needs and at least by an eighth of the present size. The request drained every list before,
-//! so it should not come here often. Of several requests that wait for the room, one grows the arena.
+//! so it should not come here often. Of several requests that wait for the room, one grows the arena. For a request
+//! that only one node may serve (`__GFP_THISNODE`) no other node grows.
 //!
 //! # Threads
 //!
@@ -29,12 +30,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use framewright::machine::{Machine, Need};
 use framewright::report::{Source, ZoneSnapshot};
+use framewright::request::__GFP_THISNODE;
 use framewright::{AllocError, FrameState, NodeId, Pfn, PfnRange, Why, ZoneIdx, ZoneKind};
 
 use super::hooks::{Cause, Change, LowMemory, ask};
 use super::inner::Inner;
 use super::room::{HeldRoom, Room};
-use super::sections::{Run, SectionState};
+use super::sections::{Near, Run, SectionState};
 use crate::error::ArenaError;
 
 /// Part of the present size by which the arena grows at least when it is exhausted.
@@ -57,7 +59,7 @@ impl Inner {
     /// Grows by up to `bytes`, rounded up to sections; the node `near` before others. Returns the bytes that came.
     pub(super) fn grow(&self, bytes: u64, near: NodeId, cause: Cause) -> Result<u64, ArenaError> {
         let room = self.room()?;
-        self.grow_held(room, &mut room.hold()?, bytes, (near, cause))
+        self.grow_held(room, &mut room.hold()?, bytes, (Near { node: near, alone: false }, cause))
     }
 
     /// Grows for a request that found no memory. Returns the number of frames that came.
@@ -77,7 +79,8 @@ impl Inner {
             return 0;
         }
         let bytes = bytes.min(left - left % room.section);
-        self.grow_held(room, &mut held, bytes, (need.node, Cause::Exhausted)).unwrap_or(0) >> shift
+        let near = Near { node: need.node, alone: need.gfp.contains(__GFP_THISNODE) };
+        self.grow_held(room, &mut held, bytes, (near, Cause::Exhausted)).unwrap_or(0) >> shift
     }
 
     fn grow_held(
@@ -85,9 +88,9 @@ impl Inner {
         room: &Room,
         held: &mut HeldRoom<'_>,
         bytes: u64,
-        (near, cause): (NodeId, Cause),
+        (near, cause): (Near, Cause),
     ) -> Result<u64, ArenaError> {
-        let absent = held.sections.absent();
+        let absent = held.sections.absent(near);
         if absent == 0 {
             return Err(ArenaError::AtLimit { limit: room.limit });
         }

@@ -31,6 +31,14 @@ pub(super) enum SectionState {
     Withheld,
 }
 
+/// The node that shall grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    pub(super) node: NodeId,
+    /// Whether no other node may grow instead.
+    pub(super) alone: bool,
+}
+
 /// Neighbouring sections of one node and one state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Run {
@@ -74,16 +82,21 @@ impl Sections {
         self.states[sections].fill(state);
     }
 
-    /// Number of sections that may come.
-    pub(super) fn absent(&self) -> usize {
-        self.states.iter().filter(|&&state| state != SectionState::Present).count()
+    /// The sections of the nodes that may grow, the near node's before others.
+    fn growing(&self, near: Near) -> impl Iterator<Item = &Range<usize>> {
+        let others = self.nodes.iter().enumerate().filter(move |&(node, _)| !near.alone && node != near.node.index());
+        self.nodes.get(near.node.index()).into_iter().chain(others.map(|(_, sections)| sections))
     }
 
-    /// The lowest sections that may come, at most `most` of them; those of the node `near` before others.
-    pub(super) fn next_absent(&self, near: NodeId, most: usize) -> Option<Run> {
-        let others = self.nodes.iter().enumerate().filter(|&(node, _)| node != near.index());
-        let nodes = self.nodes.get(near.index()).into_iter().chain(others.map(|(_, sections)| sections));
-        nodes.filter(|_| most != 0).find_map(|node| {
+    /// Number of sections that may come.
+    pub(super) fn absent(&self, near: Near) -> usize {
+        let sections = self.growing(near).cloned().flatten();
+        sections.filter(|&section| self.states[section] != SectionState::Present).count()
+    }
+
+    /// The lowest sections that may come, at most `most` of them.
+    pub(super) fn next_absent(&self, near: Near, most: usize) -> Option<Run> {
+        self.growing(near).filter(|_| most != 0).find_map(|node| {
             let start = node.clone().find(|&section| self.states[section] != SectionState::Present)?;
             let state = self.states[start];
             let is_other = |&section: &usize| self.states[section] != state;
@@ -113,6 +126,10 @@ mod tests {
         Sections::new(Order(9), nodes.into_iter().map(|range| (range, 0x400)))
     }
 
+    fn near(node: u8) -> Near {
+        Near { node: NodeId(node), alone: false }
+    }
+
     fn run(sections: Range<usize>, state: SectionState) -> Option<Run> {
         Some(Run { sections, state })
     }
@@ -120,25 +137,34 @@ mod tests {
     #[test]
     fn the_near_node_grows_first_from_its_lowest_section_on() {
         let mut sections = two_nodes();
-        assert_eq!(sections.absent(), 4);
-        assert_eq!(sections.next_absent(NodeId(0), 9), run(2..4, SectionState::Possible));
-        assert_eq!(sections.next_absent(NodeId(1), 1), run(6..7, SectionState::Possible));
-        assert_eq!(sections.next_absent(NodeId(7), 9), run(2..4, SectionState::Possible));
-        assert_eq!(sections.next_absent(NodeId(0), 0), None);
+        assert_eq!(sections.absent(near(0)), 4);
+        assert_eq!(sections.next_absent(near(0), 9), run(2..4, SectionState::Possible));
+        assert_eq!(sections.next_absent(near(1), 1), run(6..7, SectionState::Possible));
+        assert_eq!(sections.next_absent(near(7), 9), run(2..4, SectionState::Possible));
+        assert_eq!(sections.next_absent(near(0), 0), None);
         sections.set(2..4, SectionState::Present);
-        assert_eq!(sections.next_absent(NodeId(0), 9), run(6..8, SectionState::Possible));
+        assert_eq!(sections.next_absent(near(0), 9), run(6..8, SectionState::Possible));
         sections.set(1..3, SectionState::Withheld);
-        assert_eq!(sections.next_absent(NodeId(0), 9), run(1..3, SectionState::Withheld));
+        assert_eq!(sections.next_absent(near(0), 9), run(1..3, SectionState::Withheld));
         assert_eq!(sections.frames(&(1..3)), PfnRange::new(0x1200, 0x1600));
         sections.set(1..8, SectionState::Present);
-        assert_eq!((sections.next_absent(NodeId(0), 9), sections.absent()), (None, 0));
+        assert_eq!((sections.next_absent(near(0), 9), sections.absent(near(0))), (None, 0));
+    }
+
+    #[test]
+    fn a_node_may_grow_alone() {
+        let mut sections = two_nodes();
+        let alone = Near { node: NodeId(1), alone: true };
+        assert_eq!((sections.absent(alone), sections.next_absent(alone, 9)), (2, run(6..8, SectionState::Possible)));
+        sections.set(6..8, SectionState::Present);
+        assert_eq!((sections.absent(alone), sections.next_absent(alone, 9)), (0, None));
     }
 
     #[test]
     fn a_run_has_one_state() {
         let mut sections = two_nodes();
         sections.set(1..2, SectionState::Withheld);
-        assert_eq!(sections.next_absent(NodeId(0), 9), run(1..2, SectionState::Withheld));
+        assert_eq!(sections.next_absent(near(0), 9), run(1..2, SectionState::Withheld));
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use framewright::report::Source;
-use framewright::request::{GFP_ATOMIC, GFP_USER};
+use framewright::request::{__GFP_THISNODE, GFP_ATOMIC, GFP_USER};
 use framewright::{AllocError, Mechanisms, NodeId, Order, Request, Why, ZoneIdx, ZoneKind};
 use framewright_rt::os::{Call, Faults};
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, Cause, Change, Commit, HugePage, Pages, Placement};
-use framewright_rt::Outcome;
+use framewright_rt::{Outcome, Scan, Shrink};
 
 const MIB: u64 = 1 << 20;
 const HUGE: Request = Request::new(GFP_USER, 9);
@@ -340,6 +340,35 @@ fn nodes_grow_near_their_thread_and_keep_a_section_each() {
     drop(held);
     assert_eq!((arena.shrink(16 * MIB), arena.present()), (Ok(12 * MIB), 4 * MIB));
     assert_eq!(arena.validate().unwrap().free, 1024);
+}
+
+/// Counts how often it is asked, and frees nothing.
+struct Asked(Arc<AtomicU64>);
+
+impl Shrink for Asked {
+    fn count(&self, _: NodeId) -> u64 {
+        1
+    }
+
+    fn scan(&self, _: &Scan) -> u64 {
+        self.0.fetch_add(1, SeqCst);
+        0
+    }
+}
+
+#[test]
+fn a_request_of_one_node_grows_no_other() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let nodes = Arena::builder().without_background().node(2 * MIB, Placement::Anywhere);
+    let nodes = nodes.node(2 * MIB, Placement::Anywhere).shrinker(Arc::new(Asked(asked.clone())));
+    let arena = nodes.limit(4 * MIB).build().unwrap();
+    let there = Request::new(GFP_USER | __GFP_THISNODE, 9).on(NodeId(1));
+    let held: Vec<_> = (0..2).map(|_| arena.alloc(&there).unwrap()).collect();
+    assert_eq!((arena.present(), asked.load(SeqCst)), (6 * MIB, 0), "its node has grown");
+    assert!(matches!(arena.alloc(&there).map(drop), Err(AllocError::NoMemory { .. })));
+    assert_eq!(arena.present(), 6 * MIB, "node 0 is as before");
+    assert!(asked.load(SeqCst) > 0, "holders of memory are asked instead");
+    drop(held);
 }
 
 #[test]
