@@ -113,8 +113,9 @@ pub unsafe extern "C" fn fw_alloc_on(
 
 /// Frees a block that was allocated with this order.
 ///
-/// @return 0; or an error, and then nothing has changed: FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
-///         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED, FW_E_NO_CPU, FW_E_FREES.
+/// @return 0; or an error, and then nothing has changed: FW_E_ALREADY_FREE, FW_E_WRONG_ORDER, FW_E_NOT_HEAD,
+///         FW_E_MISALIGNED, FW_E_FOREIGN, FW_E_OFFLINE, FW_E_ORDER, FW_E_NULL, FW_E_ARENA, FW_E_QUARANTINED,
+///         FW_E_NO_CPU, FW_E_FREES.
 ///
 /// FW_E_WRONG_ORDER names a block that begins here; `fw_find` tells its order.
 ///
@@ -333,7 +334,7 @@ pub unsafe extern "C" fn fw_split(arena: *mut fw_arena, block: *mut c_void, from
 ///
 /// @param block  Where the block's address is stored; NULL for nowhere.
 /// @param order  Where the block's order is stored; NULL for nowhere.
-/// @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_OFFLINE, FW_E_QUARANTINED,
+/// @return 0; or an error: FW_E_NULL, FW_E_FOREIGN, FW_E_ALREADY_FREE, FW_E_OFFLINE, FW_E_QUARANTINED,
 ///         FW_E_UNALIGNED, FW_E_ARENA.
 ///
 /// Threads: any. The answer is about this moment, unless the caller owns the block.
