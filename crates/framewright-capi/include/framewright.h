@@ -768,6 +768,7 @@ typedef struct fw_options {
      * Memory of `bytes` bytes that the arena uses instead of mapping some; NULL to map it.
      *
      * It begins at a multiple of the page, stays mapped until the arena is destroyed, and is used by nothing else.
+     * Blocks lie at multiples of their size as far as its start does.
      */
     void *memory;
     /**
@@ -847,8 +848,9 @@ extern "C" {
 /**
  * Allocates a block of 2^`order` pages and stores its address in `*block`.
  *
- * The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. Its
- * contents are those of its last use, unless `flags` has FW_ZERO.
+ * The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. In
+ * memory that was handed in this is so as far as that memory's start is a multiple. The block's contents are those of
+ * its last use, unless `flags` has FW_ZERO.
  *
  * @param flags  FW_USER or another request, joined with further FW_ flags by `|`.
  * @param order  Binary logarithm of the number of pages.
@@ -930,8 +932,9 @@ int fw_free_bulk(struct fw_arena *arena, unsigned int order, size_t count, void 
  *
  * The size is rounded up to whole pages, not to a power of two. Free the range by `fw_free_range`, whole or in parts.
  *
- * @param alignment  A power of two in bytes, up to the arena's size. It may be larger than `bytes`; less than a page
- *                   means a page. Above the largest block it needs as much more free memory as it is larger.
+ * @param alignment  A power of two in bytes, up to the arena's limit. It may be larger than `bytes`; less than a page
+ *                   means a page. Above the largest block, or above what the start of memory that was handed in is a
+ *                   multiple of, it needs as much more free memory as it is larger.
  * @return 0; or an error as of `fw_alloc`; FW_E_ZERO_SIZE, FW_E_ALIGNMENT, FW_E_OVERFLOW; FW_E_IN_INTERRUPT in a
  *         handler.
  *

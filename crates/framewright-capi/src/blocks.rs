@@ -25,8 +25,9 @@ const BULK: usize = 64;
 
 /// Allocates a block of 2^`order` pages and stores its address in `*block`.
 ///
-/// The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. Its
-/// contents are those of its last use, unless `flags` has FW_ZERO.
+/// The block's address is a multiple of its size: the address of a part, less its low bits, is that of the block. In
+/// memory that was handed in this is so as far as that memory's start is a multiple. The block's contents are those of
+/// its last use, unless `flags` has FW_ZERO.
 ///
 /// @param flags  FW_USER or another request, joined with further FW_ flags by `|`.
 /// @param order  Binary logarithm of the number of pages.
@@ -241,8 +242,9 @@ pub unsafe extern "C" fn fw_free_bulk(
 ///
 /// The size is rounded up to whole pages, not to a power of two. Free the range by `fw_free_range`, whole or in parts.
 ///
-/// @param alignment  A power of two in bytes, up to the arena's size. It may be larger than `bytes`; less than a page
-///                   means a page. Above the largest block it needs as much more free memory as it is larger.
+/// @param alignment  A power of two in bytes, up to the arena's limit. It may be larger than `bytes`; less than a page
+///                   means a page. Above the largest block, or above what the start of memory that was handed in is a
+///                   multiple of, it needs as much more free memory as it is larger.
 /// @return 0; or an error as of `fw_alloc`; FW_E_ZERO_SIZE, FW_E_ALIGNMENT, FW_E_OVERFLOW; FW_E_IN_INTERRUPT in a
 ///         handler.
 ///
@@ -265,30 +267,40 @@ pub unsafe extern "C" fn fw_alloc_range(
         let (gfp, place) = (gfp(flags).ok_or(FW_E_FLAGS)?, living.place());
         let frames = place.frames_of(bytes)?;
         let align = place.order_of_alignment(alignment);
-        let (largest, arena) = (living.pages().geometry().max_order, living.arena().report().bytes);
-        if !alignment.is_power_of_two() || (align > largest && alignment as u64 > arena) {
+        let (sure, limit) = (living.arena().aligned_order(), living.arena().report().limit);
+        if !alignment.is_power_of_two() || (align > sure && alignment as u64 > limit) {
             return Err(FW_E_ALIGNMENT);
         }
-        // Frame 0 lies at a multiple of the largest block. A larger alignment of numbers would be none of addresses.
-        let spare = align.frames().saturating_sub(largest.frames());
-        let request = Request::page(gfp);
-        let found = living.pages().alloc_contig(frames.saturating_add(spare), align.min(largest), &request);
+        // A larger alignment of numbers would be none of addresses.
+        let spare = align.frames().saturating_sub(sure.frames());
+        let found = living.pages().alloc_contig(frames.saturating_add(spare), align.min(sure), &Request::page(gfp));
         let found = found.map_err(|error| error.code())?;
-        if spare == 0 {
-            out.put(place.pointer(found.start));
-            return Ok(());
-        }
         let address = place.pointer(found.start).addr();
-        let skipped = (address.next_multiple_of(alignment) - address) / living.arena().page_size();
-        let start = found.start.add(skipped as u64);
-        for rest in [PfnRange { end: start, ..found }, PfnRange { start: start.add(frames), ..found }] {
-            if !rest.is_empty() {
-                living.pages().free_range(rest).map_err(|error| living.free_error(error))?;
-            }
-        }
+        let skipped = if spare == 0 { 0 } else { address.next_multiple_of(alignment) - address };
+        let start = found.start.add((skipped / living.arena().page_size()) as u64);
+        keep(living, found, PfnRange { start, end: start.add(frames) })?;
         out.put(place.pointer(start));
         Ok(())
     })
+}
+
+/// Frees an allocated range but for one part of it; or all of it if that fails.
+fn keep(living: Living<'_>, found: PfnRange, part: PfnRange) -> Result<(), c_int> {
+    let mut owned = found;
+    for (rest, left) in [
+        (PfnRange { end: part.start, ..found }, PfnRange { start: part.start, ..found }),
+        (PfnRange { start: part.end, ..found }, part),
+    ] {
+        if rest.is_empty() {
+            continue;
+        }
+        if let Err(error) = living.pages().free_range(rest) {
+            let _ = living.pages().free_range(owned);
+            return Err(living.free_error(error));
+        }
+        owned = left;
+    }
+    Ok(())
 }
 
 /// Frees `bytes` bytes from `start` on, whatever blocks or ranges they are parts of.

@@ -103,6 +103,7 @@ pub struct fw_options {
     /// Memory of `bytes` bytes that the arena uses instead of mapping some; NULL to map it.
     ///
     /// It begins at a multiple of the page, stays mapped until the arena is destroyed, and is used by nothing else.
+    /// Blocks lie at multiples of their size as far as its start does.
     pub memory: *mut c_void,
     /// Where `fw_arena_create` writes why it failed, in words; NULL for nowhere.
     pub message: *mut c_char,

@@ -157,6 +157,29 @@ static void ranges_are_aligned_above_the_largest_block(void)
     destroy(arena);
 }
 
+/* The memory begins at a page, and not at a multiple of the largest block. Pages before and after a range stay owned. */
+static void ranges_are_aligned_in_memory_that_is_not(void)
+{
+    static _Alignas(2 << 20) char memory[(8 << 20) + 4096];
+    fw_options options = options_of(8 * MIB, FW_OPTION_NO_BACKGROUND);
+    fw_arena *arena;
+    options.memory = memory + PAGE;
+    options.max_order = 9;
+    OK(fw_arena_create(&options, &arena));
+    for (size_t alignment = PAGE; alignment <= 4 * MIB; alignment *= 2) {
+        void *pages[64], *start;
+        for (int i = 0; i < 64; i++)
+            pages[i] = block_of(arena, 0);
+        OK(fw_alloc_range(arena, FW_USER, 5 * PAGE, alignment, &start));
+        CHECK((uintptr_t)start % alignment == 0 && stats_of(arena).allocated == 69);
+        validate(arena);
+        OK(fw_free_range(arena, start, 5 * PAGE));
+        for (int i = 0; i < 64; i++)
+            OK(fw_free(arena, pages[i], 0));
+    }
+    destroy(arena);
+}
+
 static void parts_are_discarded(void)
 {
     fw_arena *arena = arena_of(64 * MIB, 0);
@@ -526,6 +549,7 @@ int main(void)
     bulk_blocks_are_apart();
     ranges_are_freed_in_parts();
     ranges_are_aligned_above_the_largest_block();
+    ranges_are_aligned_in_memory_that_is_not();
     parts_are_discarded();
     memory_goes_back_to_the_system();
     an_arena_grows_and_shrinks();

@@ -51,6 +51,9 @@ impl ArenaBuilder {
     ///
     /// With the mechanism `hardened` all of it is written to, because it does not hold the pattern of freed memory.
     ///
+    /// It begins at a multiple of the page. Blocks lie at multiples of their size as far as its start does
+    /// ([`Arena::aligned_order`]).
+    ///
     /// # Safety
     /// The memory is initialized, and is readable and writable from any thread while the arena lives. No other code
     /// reads or writes it. With a hook for [`ArenaBuilder::commit`], this is so of each range from its commit to its

@@ -41,7 +41,7 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc_contig`]. [`AllocError::BadRange`] if the size is 0, and
-    /// [`AllocError::BadOrder`] if the alignment exceeds the largest block.
+    /// [`AllocError::BadOrder`] if the alignment exceeds that of [`Arena::aligned_order`].
     #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_range(&self, request: &Request, layout: Layout) -> Result<PageRange<&Arena>, AllocError> {
         Ok(PageRange { arena: self, frames: self.contiguous(request, layout)? })
@@ -64,14 +64,24 @@ impl Arena {
     fn contiguous(&self, request: &Request, layout: Layout) -> Result<PfnRange, AllocError> {
         let frames = layout.size().div_ceil(self.page_size()) as u64;
         let align = Order(layout.align().div_ceil(self.page_size()).trailing_zeros() as u8);
-        let max = self.report().max_order;
-        // The first frame lies at a multiple of the largest block. A larger alignment would be one of numbers alone.
+        let max = self.aligned_order();
+        // A larger alignment would be one of numbers alone.
         if align > max {
             return Err(AllocError::BadOrder { order: align, max });
         }
         let range = self.inner.allocator().alloc_contig(frames, align, request)?;
         self.inner.own_range(range, self.inner.owners.caller());
         Ok(range)
+    }
+
+    /// Returns the largest order whose blocks have addresses that are multiples of their size.
+    ///
+    /// It is that of the largest block, unless the arena uses memory that begins at a multiple of less
+    /// ([`crate::ArenaBuilder::build_in`]).
+    pub fn aligned_order(&self) -> Order {
+        // The first frame's number is a multiple of the largest block.
+        let start = self.inner.memory.start().addr().get() >> self.page_shift();
+        Order(start.trailing_zeros() as u8).min(self.report().max_order)
     }
 
     /// Returns the smallest order whose blocks hold `bytes` bytes; none if the largest block is smaller.

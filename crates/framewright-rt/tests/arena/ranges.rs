@@ -1,6 +1,7 @@
 //! Ranges of pages, orders of sizes, and the arena's counters.
 
 use std::alloc::Layout;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use framewright_rt::request::GFP_USER;
@@ -47,6 +48,24 @@ fn a_range_that_cannot_be_is_refused() {
     assert_eq!(error_of(4096, 1 << 23), AllocError::BadOrder { order: Order(11), max: Order(10) });
     assert!(matches!(error_of(17 * MIB, 1), AllocError::NoMemory { .. }));
     assert_eq!(arena.stats().allocated, 0);
+}
+
+/// Memory that is handed in may begin at a page, which is not a multiple of the largest block.
+#[test]
+fn ranges_are_aligned_as_far_as_the_memory() {
+    let outer = arena();
+    for (skipped, order) in [(1, 0), (2, 1), (12, 2), (1024, 10)] {
+        let whole = outer.alloc_range(&PAGE, layout(12 * MIB, 4 * MIB)).unwrap();
+        let start = whole.address().addr().get() + skipped * 4096;
+        let memory = NonNull::slice_from_raw_parts(whole.address().with_addr(start.try_into().unwrap()), 8 * MIB);
+        // SAFETY: the range outlives the arena, and nothing else uses it.
+        let arena = unsafe { Arena::builder().max_order(10).without_background().build_in(memory) }.unwrap();
+        assert_eq!(arena.aligned_order(), Order(order));
+        let range = arena.alloc_range(&PAGE, layout(MIB, 4096 << order)).unwrap();
+        assert_eq!(range.address().addr().get() % (4096 << order), 0);
+        let refused = arena.alloc_range(&PAGE, layout(MIB, 8192 << order)).map(drop).unwrap_err();
+        assert_eq!(refused, AllocError::BadOrder { order: Order(order + 1), max: Order(order) });
+    }
 }
 
 #[test]
