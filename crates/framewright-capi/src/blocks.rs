@@ -273,7 +273,7 @@ pub unsafe extern "C" fn fw_alloc_range(
         }
         // A larger alignment of numbers would be none of addresses.
         let spare = align.frames().saturating_sub(sure.frames());
-        let found = living.pages().alloc_contig(frames.saturating_add(spare), align.min(sure), &Request::page(gfp));
+        let found = living.arena().alloc_contig(frames.saturating_add(spare), align.min(sure), &Request::page(gfp));
         let found = found.map_err(|error| error.code())?;
         let address = place.pointer(found.start).addr();
         let skipped = if spare == 0 { 0 } else { address.next_multiple_of(alignment) - address };

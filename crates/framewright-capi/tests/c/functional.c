@@ -235,6 +235,21 @@ static void an_arena_grows_and_shrinks(void)
     destroy(arena);
 }
 
+/* The alignment may be larger than the arena is when it is created. */
+static void ranges_grow_an_arena(void)
+{
+    fw_options options = options_of(4 * MIB, 0);
+    options.limit_bytes = 64 * MIB;
+    fw_arena *arena;
+    void *start;
+    OK(fw_arena_create(&options, &arena));
+    OK(fw_alloc_range(arena, FW_USER, 5 * MIB, 16 * MIB, &start));
+    CHECK((uintptr_t)start % (16 * MIB) == 0 && stats_of(arena).allocated == 5 * MIB / PAGE);
+    memset(start, 1, 5 * MIB);
+    OK(fw_free_range(arena, start, 5 * MIB));
+    destroy(arena);
+}
+
 static void texts_are_cut_to_fit(void)
 {
     fw_arena *arena = arena_of(16 * MIB, 0);
@@ -553,6 +568,7 @@ int main(void)
     parts_are_discarded();
     memory_goes_back_to_the_system();
     an_arena_grows_and_shrinks();
+    ranges_grow_an_arena();
     texts_are_cut_to_fit();
     structures_may_grow();
     nodes_serve_their_requests();

@@ -69,9 +69,32 @@ impl Arena {
         if align > max {
             return Err(AllocError::BadOrder { order: align, max });
         }
-        let range = self.inner.allocator().alloc_contig(frames, align, request)?;
+        let range = self.alloc_contig(frames, align, request)?;
         self.inner.own_range(range, self.inner.owners.caller());
         Ok(range)
+    }
+
+    /// Allocates frames side by side as [`Allocator::alloc_contig`](framewright::Allocator::alloc_contig) does.
+    ///
+    /// Where none are found, and the request may reclaim, the arena grows by as many and they are searched once more.
+    /// The caller frees them by the allocator's own call.
+    ///
+    /// # Errors
+    /// As that call's.
+    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        let inner = &self.inner;
+        let search = || inner.allocator().alloc_contig(frames, align, request);
+        match search() {
+            // A smaller range is part of a block, whose request has made the arena grow.
+            Err(AllocError::NoMemory { .. })
+                if frames > self.report().max_order.frames()
+                    && request.gfp.may_reclaim()
+                    && inner.grow_for(&inner.need_of(frames, request)) != 0 =>
+            {
+                search()
+            }
+            found => found,
+        }
     }
 
     /// Returns the largest order whose blocks have addresses that are multiples of their size.

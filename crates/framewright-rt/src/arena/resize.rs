@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use framewright::machine::{Machine, Need};
 use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::__GFP_THISNODE;
-use framewright::{AllocError, FrameState, NodeId, Pfn, PfnRange, Why, ZoneIdx, ZoneKind};
+use framewright::{AllocError, FrameState, NodeId, Order, Pfn, PfnRange, Policy, Request, Why, ZoneIdx, ZoneKind};
 
 use super::hooks::{Cause, Change, LowMemory, ask};
 use super::inner::Inner;
@@ -60,6 +60,16 @@ impl Inner {
     pub(super) fn grow(&self, bytes: u64, near: NodeId, cause: Cause) -> Result<u64, ArenaError> {
         let room = self.room()?;
         self.grow_held(room, &mut room.hold()?, bytes, (Near { node: near, alone: false }, cause))
+    }
+
+    /// What a request for frames side by side lacks.
+    pub(super) fn need_of(&self, frames: u64, request: &Request) -> Need {
+        let node = match request.policy {
+            Policy::Prefer(node) => node,
+            Policy::Local | Policy::Bind(_) | Policy::Interleave(_) => self.allocator().machine().near(),
+        };
+        let (gfp, priority) = (request.gfp, Need::LIGHTEST);
+        Need { node, order: Order(0), gfp, attempt: 0, frames, priority, gentle: false }
     }
 
     /// Grows for a request that found no memory. Returns the number of frames that came.

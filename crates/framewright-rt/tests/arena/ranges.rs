@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use framewright_rt::request::GFP_USER;
+use framewright_rt::request::{GFP_ATOMIC, GFP_USER};
 use framewright_rt::{AllocError, Arena, Order, Request};
 
 const PAGE: Request = Request::page(GFP_USER);
@@ -66,6 +66,19 @@ fn ranges_are_aligned_as_far_as_the_memory() {
         let refused = arena.alloc_range(&PAGE, layout(MIB, 8192 << order)).map(drop).unwrap_err();
         assert_eq!(refused, AllocError::BadOrder { order: Order(order + 1), max: Order(order) });
     }
+}
+
+#[test]
+fn ranges_above_a_section_grow_it() {
+    let arena = Arena::builder().without_background().size(4 << 20).limit(16 << 20).build().unwrap();
+    let refused = arena.alloc_range(&Request::page(GFP_ATOMIC), layout(7 * MIB, 2 * MIB)).map(drop);
+    assert!(matches!(refused, Err(AllocError::NoMemory { .. })) && arena.present() == 4 << 20, "{refused:?}");
+    let held = arena.alloc_range(&PAGE, layout(7 * MIB, 2 * MIB)).unwrap();
+    assert_eq!((held.len(), arena.present()), (7 * MIB, 12 << 20));
+    let refused = arena.alloc_range(&PAGE, layout(15 * MIB, 2 * MIB)).map(drop);
+    assert!(matches!(refused, Err(AllocError::NoMemory { .. })), "{refused:?}");
+    drop(held);
+    assert_eq!(arena.validate().unwrap().allocated, 0);
 }
 
 #[test]
