@@ -992,7 +992,7 @@ int fw_find(struct fw_arena *arena, const void *address, void **block, unsigned 
  *
  * With `cpus` of n, n - 1 handles can be open at once. A thread that has called the arena has its CPU until it exits,
  * also without a handle. So set `cpus` to the number of threads that use the arena, plus one. Only with `cpus` of 1
- * do other threads wait while a handle is open.
+ * do other threads wait while a handle is open, and none may grow or shrink the arena then.
  *
  * @return 0; or an error: FW_E_ARENA, FW_E_NULL, FW_E_UNALIGNED; FW_E_HANDLES if the process has 4,096 open ones;
  *         FW_E_NO_CPU if no CPU is free to be kept, or in a fork's child that cannot use the arena. It does not wait
@@ -1197,8 +1197,8 @@ int fw_arena_grow(struct fw_arena *arena, uint64_t bytes, uint64_t *came);
 /**
  * Shrinks an arena that was created with `limit_bytes`: whole largest blocks that are free go.
  *
- * Their memory is given back to the operating system, and faults when it is touched. The first largest block of each
- * node stays.
+ * Their memory is given back to the operating system, and faults when it is touched. Memory that was handed in stays
+ * as it is. The first largest block of each node stays.
  *
  * @param bytes  Bytes that shall go, rounded up to whole largest blocks.
  * @param gone   Where the bytes that went are stored, perhaps fewer or 0; NULL for nowhere. Unchanged after an error.

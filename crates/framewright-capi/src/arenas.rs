@@ -218,8 +218,8 @@ pub unsafe extern "C" fn fw_arena_grow(arena: *mut fw_arena, bytes: u64, came: *
 
 /// Shrinks an arena that was created with `limit_bytes`: whole largest blocks that are free go.
 ///
-/// Their memory is given back to the operating system, and faults when it is touched. The first largest block of each
-/// node stays.
+/// Their memory is given back to the operating system, and faults when it is touched. Memory that was handed in stays
+/// as it is. The first largest block of each node stays.
 ///
 /// @param bytes  Bytes that shall go, rounded up to whole largest blocks.
 /// @param gone   Where the bytes that went are stored, perhaps fewer or 0; NULL for nowhere. Unchanged after an error.

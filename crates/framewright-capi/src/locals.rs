@@ -19,7 +19,7 @@ use crate::handles::{LocalRecord, fw_arena, fw_local};
 ///
 /// With `cpus` of n, n - 1 handles can be open at once. A thread that has called the arena has its CPU until it exits,
 /// also without a handle. So set `cpus` to the number of threads that use the arena, plus one. Only with `cpus` of 1
-/// do other threads wait while a handle is open.
+/// do other threads wait while a handle is open, and none may grow or shrink the arena then.
 ///
 /// @return 0; or an error: FW_E_ARENA, FW_E_NULL, FW_E_UNALIGNED; FW_E_HANDLES if the process has 4,096 open ones;
 ///         FW_E_NO_CPU if no CPU is free to be kept, or in a fork's child that cannot use the arena. It does not wait

@@ -104,8 +104,9 @@ impl ArenaBuilder {
     ///
     /// The limit and each node's size at first are multiples of the *section*, which is the largest block. It is 2 MiB
     /// unless [`ArenaBuilder::max_order`] says otherwise. The limit's address space is reserved. It is inaccessible
-    /// where no memory is present. A request that may reclaim and finds no memory grows the arena by itself. Lists of
-    /// CPUs are sized for the first size, unless [`ArenaBuilder::pcp`] says otherwise.
+    /// where no memory is present, unless it was handed in ([`ArenaBuilder::build_in`]). A request that may reclaim and
+    /// finds no memory grows the arena by itself. Lists of CPUs are sized for the first size, unless
+    /// [`ArenaBuilder::pcp`] says otherwise.
     pub fn limit(self, bytes: u64) -> Self {
         ArenaBuilder { limit: Some(bytes), ..self }
     }

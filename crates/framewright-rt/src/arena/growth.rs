@@ -12,6 +12,9 @@ impl Arena {
     /// `bytes` is rounded up to whole sections ([`crate::ArenaBuilder::limit`]). The node of the calling thread grows
     /// before others. Fewer bytes come where the limit is nearer, or where a later range was refused.
     ///
+    /// In an arena of one CPU ([`crate::ArenaBuilder::cpus`]) no other thread may hold a [`crate::LocalArena`]
+    /// meanwhile. The change waits for that CPU, and a request of that thread may wait for the change.
+    ///
     /// ```
     /// use framewright::{Request, request::GFP_USER};
     /// use framewright_rt::Arena;
@@ -35,9 +38,10 @@ impl Arena {
     /// Shrinks the arena by up to `bytes` bytes; returns how many went.
     ///
     /// `bytes` is rounded up to whole sections. Only sections that are free as a whole go, from the highest address on.
-    /// Their memory is given back to the operating system, and faults when it is touched. The first section of each
-    /// node stays, and so does what a zone needs to stay above its low mark. Drains the lists of all CPUs first.
-    /// [`Arena::compact`] makes movable pages leave sections.
+    /// Their memory is given back to the operating system, and faults when it is touched. Of memory that was handed in
+    /// only the program's hook is told ([`crate::Commit::decommit`]). The first section of each node stays, and so does
+    /// what a zone needs to stay above its low mark. Drains the lists of all CPUs first. [`Arena::compact`] makes
+    /// movable pages leave sections.
     ///
     /// # Errors
     /// Nothing went, because a hook or the kernel refused, or the arena has no limit. Otherwise as of [`Arena::grow`].

@@ -10,6 +10,9 @@
 //! A hook runs on the thread whose call makes the change, which may be a request that found no memory. It may allocate
 //! from the arena by the rules of [`crate::Callbacks`]. Its calls to grow or shrink the arena fail. A panic of a hook
 //! is a refusal, and is counted ([`crate::Arena::callback_panics`]).
+//!
+//! A hook may run on a thread of the arena. So it must not drop the last [`Arc`] of the arena: that drop waits for the
+//! arena's threads, and one of them may wait for the hook.
 
 use std::fmt;
 use std::io;
@@ -61,7 +64,8 @@ pub struct LowMemory {
 ///
 /// For what a program does beyond the arena's own `mprotect` and `madvise`: registering memory with a device, charging
 /// it to an account, or mapping it where memory was handed in ([`crate::ArenaBuilder::build_in`]). The memory present
-/// at first is committed when the arena is built. Nothing is decommitted when the arena is dropped.
+/// at first is committed when the arena is built. Nothing is decommitted when the arena is dropped, nor when a build
+/// fails after a commit.
 pub trait Commit: Send + Sync {
     /// Prepares memory; from then on the arena's users read and write it.
     ///

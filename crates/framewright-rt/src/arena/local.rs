@@ -20,7 +20,8 @@ use crate::native::Native;
 /// (`std::mem::forget`) keeps its CPU until its thread exits.
 ///
 /// An arena of one CPU ([`crate::ArenaBuilder::cpus`]) is the exception: other threads wait as long as a `LocalArena`
-/// lives. Only frees do not wait, and requests that must not (`GFP_NOWAIT`, `GFP_ATOMIC`).
+/// lives. Only frees do not wait, and requests that must not (`GFP_NOWAIT`, `GFP_ATOMIC`). So no other thread may grow
+/// or shrink such an arena meanwhile ([`Arena::grow`]).
 ///
 /// ```
 /// use framewright::{Request, request::GFP_USER};
