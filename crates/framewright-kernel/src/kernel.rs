@@ -205,11 +205,13 @@ pub unsafe trait Kernel: Sync + 'static {
 
     /// Fills a block with zeros, for `__GFP_ZERO`. A kernel that uses this flag writes this function.
     ///
-    /// The default does nothing: the block keeps what its last owner wrote, whatever the request says.
+    /// The default does nothing: the block keeps what its last owner wrote, whatever the request says. With debug
+    /// assertions it stops there.
     ///
     /// Context: that of the allocator's caller. The block is the caller's.
     fn zero(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
+        debug_assert!(false, "a request has __GFP_ZERO, and this kernel does not write Kernel::zero");
     }
 
     /// Fills a freed block with a pattern, for the mechanism `hardened`.

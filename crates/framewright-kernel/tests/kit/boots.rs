@@ -1,7 +1,7 @@
 //! Boot: the least kernel, blocks of any alignment and contents, and what is refused.
 
 use framewright::mechanisms::PRESETS;
-use framewright::request::GFP_KERNEL;
+use framewright::request::{__GFP_ZERO, GFP_KERNEL};
 use framewright::{BootError, Config, Features, Mechanisms, NodeId, Order, PfnRange, Region, Request};
 use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel, Pages, bytes, place};
 
@@ -224,4 +224,12 @@ fn memory_that_starts_zeroed_is_not_cleared_again() {
         let block = Vec::leak(vec![0; bytes::<Fresh>(&config).unwrap()]);
         assert!(use_up(cell.boot(&Fresh, &config, block).unwrap()) > 0x3000);
     }
+}
+
+/// Memory that was to be zeroed is not handed out as it is, at least while a kernel is being written.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "does not write Kernel::zero")]
+fn a_kernel_that_cannot_zero_is_told() {
+    let _ = small(&Least, 1).alloc(&Request::page(GFP_KERNEL | __GFP_ZERO));
 }
