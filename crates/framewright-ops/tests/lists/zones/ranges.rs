@@ -54,7 +54,7 @@ fn every_aligned_start_is_considered() {
         (
             "below a limit inside of a pageblock",
             on("a1 = alloc-contig 70 align 0 GFP_KERNEL bind 0 below 0x4b -> 0x5..0x4b\n\
-          a2 = alloc-contig 70 align 0 GFP_KERNEL bind 0 below 0x4b -> out of memory: no free block is large enough"),
+          a2 = alloc-contig 70 align 0 GFP_KERNEL bind 0 below 0x4b -> out of memory: every allowed zone is at its watermark"),
         ),
         (
             "what can move moves",
