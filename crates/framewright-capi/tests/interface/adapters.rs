@@ -9,7 +9,7 @@ use crate::libraries::{Linking, compiled, has};
 struct Example {
     source: &'static str,
     header: &'static str,
-    library: &'static str,
+    linked: &'static str,
     package: &'static str,
     end: &'static str,
 }
@@ -17,7 +17,7 @@ struct Example {
 const JEMALLOC: Example = Example {
     source: "examples/jemalloc.c",
     header: "jemalloc/jemalloc.h",
-    library: "jemalloc",
+    linked: "jemalloc",
     package: "libjemalloc-dev",
     end: "jemalloc: all pages came back\n",
 };
@@ -25,7 +25,7 @@ const JEMALLOC: Example = Example {
 const MIMALLOC: Example = Example {
     source: "examples/mimalloc.c",
     header: "mimalloc.h",
-    library: "mimalloc",
+    linked: "mimalloc",
     package: "libmimalloc-dev",
     end: "mimalloc: all objects were as they were left\n",
 };
@@ -33,11 +33,11 @@ const MIMALLOC: Example = Example {
 /// Runs an example with both of our libraries, and once with a planted failure; returns what it printed.
 fn outputs(example: &Example) -> Vec<String> {
     let Some(compiler) = Compiler::find(example.source) else { return Vec::new() };
-    if !has(&compiler, example.source, example.header, example.library, example.package) {
+    if !has(&compiler, example.source, example.header, example.linked, example.package) {
         return Vec::new();
     }
     let run = |linking, plant| {
-        let program = compiled(&compiler, example.source, linking, &[example.library]);
+        let program = compiled(&compiler, example.source, linking, &[example.linked]);
         let output = compiler.run(&program, &[], plant);
         let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         (output.status.success(), printed, errors)
