@@ -158,11 +158,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Without the zone lock, a block that is being cut may look as if it were free. So a frame that does not look
     /// allocated is looked at again under the lock. Context: that of a free.
     pub fn state_settled(&self, pfn: Pfn) -> FrameState {
-        let frames = &self.world.shared.frames;
-        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
-        let settled =
-            |frame| Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.world.look_locked(frame));
-        frames.frame(pfn).map_or(FrameState::Hole, |frame| self.state(settled(frame)))
+        let frame = self.world.shared.frames.frame(pfn);
+        frame.map_or(FrameState::Hole, |frame| self.state(self.world.look_settled(frame)))
     }
 
     fn state(&self, part: Part) -> FrameState {

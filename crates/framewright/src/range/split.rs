@@ -42,16 +42,12 @@ impl<M: Machine> World<'_, M> {
         Ok(())
     }
 
-    /// Returns the allocated block around a frame.
-    ///
-    /// Without the lock, a block that is being cut may look as if it were no block at all. A frame that looks allocated
-    /// was allocated at that moment. So only a frame that would be refused is looked at again under the lock.
+    /// Returns the allocated block around a frame, also while another part of it is being cut off.
     fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
         self.shared.machine.step(Step::Range);
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
-        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
-        match Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame)) {
+        match self.look_settled(frame) {
             Part::Allocated(head, order) => Ok((head, order, PfnRange::block(frames.pfn(head), order))),
             other => Err(refusal(pfn, other)),
         }

@@ -81,6 +81,15 @@ impl<'a, M: Machine> World<'a, M> {
         looked.unwrap_or(Part::Hole)
     }
 
+    /// Returns what a frame is part of, with the lock only if it does not look allocated.
+    ///
+    /// Without the lock, a block that is being cut may look as if it were no block at all. A frame that looks allocated
+    /// was allocated at that moment.
+    pub(crate) fn look_settled(&self, frame: Frame) -> Part {
+        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
+        Some(self.shared.frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame))
+    }
+
     pub(crate) fn max_order(&self) -> Order {
         self.shared.frames.geometry.max_order
     }
