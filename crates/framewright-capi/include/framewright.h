@@ -615,6 +615,11 @@
 #define FW_E_RESERVED -86
 
 /**
+ * The descriptors lie in usable memory that the boot options do not reserve.
+ */
+#define FW_E_UNRESERVED -87
+
+/**
  * An arena: memory with an allocator over it.
  *
  * Any thread may use it. It lives from `fw_arena_create` to `fw_arena_destroy`.

@@ -220,6 +220,8 @@ pub const FW_E_NO_SUCH_CPU: c_int = -84;
 pub const FW_E_MANY_RESERVED: c_int = -85;
 /// A reserved range ends before it starts, or lies above all memory.
 pub const FW_E_RESERVED: c_int = -86;
+/// The descriptors lie in usable memory that the boot options do not reserve.
+pub const FW_E_UNRESERVED: c_int = -87;
 
 #[cfg(test)]
 mod tests {

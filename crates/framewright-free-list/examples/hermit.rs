@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use framewright::{Config, NodeId, Region, report};
+use framewright::{Config, NodeId, PfnRange, Region, report};
 use framewright_free_list::PageRanges;
 use framewright_kernel::{Contexts, Framewright, Kernel, bytes};
 use free_list::{PageLayout, PageRange};
@@ -66,7 +66,7 @@ impl PageRangeAllocator for FrameAlloc {
         let map = [Region::usable(0x100, 0x9000, 0)]; // a kernel reads it from its device tree
         let config = Config::new(&map, &[NodeId(0)]);
         let block = vec![0; bytes::<Machine>(&config).expect("a configuration")].leak();
-        PAGES.boot(&Machine, &config, block).expect("a boot");
+        PAGES.boot(&Machine, &config, PfnRange::new(0, 0), block).expect("a boot");
     }
 
     fn allocate(layout: PageLayout) -> Result<PageRange, AllocError> {

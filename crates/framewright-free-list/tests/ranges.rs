@@ -1,6 +1,6 @@
 //! Page ranges over an allocator, beside a `FreeList` that serves the same calls.
 
-use framewright::{AllocError, Config, FreeError, NodeId, Pfn, Region};
+use framewright::{AllocError, Config, FreeError, NodeId, Pfn, PfnRange, Region};
 use framewright_free_list::PageRanges;
 use framewright_kernel::{Contexts, Framewright, Kernel, Pages, bytes};
 use free_list::{FreeList, PAGE_SIZE, PageLayout, PageRange};
@@ -28,7 +28,7 @@ fn boot() -> &'static Pages<One> {
     let config = Config::new(&MAP, &[NodeId(0)]);
     let block = Vec::leak(vec![0; bytes::<One>(&config).unwrap()]);
     let cell: &'static Framewright<One> = Box::leak(Box::new(Framewright::new()));
-    cell.boot(&One, &config, block).unwrap()
+    cell.boot(&One, &config, PfnRange::new(0, 0), block).unwrap()
 }
 
 fn pages(start: usize, end: usize) -> PageRange {

@@ -587,6 +587,11 @@
 #define FW_E_RESERVED -86
 
 /**
+ * The descriptors lie in usable memory that the boot options do not reserve.
+ */
+#define FW_E_UNRESERVED -87
+
+/**
  * State and counters of the allocator, in frames and calls.
  *
  * The figures of a busy allocator are those of no single moment.
@@ -1269,18 +1274,20 @@ int fw_kernel_boot_within(const struct fw_kernel_options *options,
 /**
  * Boots the allocator with its descriptors in `block`. All usable memory that is not reserved is free then.
  *
- * @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too.
+ * @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too, unless no memory is usable
+ *                 there.
+ * @param own      The block's first frame, as `fw_kernel_place` says.
  * @param block    Memory of any alignment and contents; the allocator's for good.
  * @param bytes    As `fw_kernel_bytes` says, or more.
  * @return 0; or an error, and then nothing has changed but the contents of `block`: FW_E_BOOTED, FW_E_DESCRIPTORS,
- *         and those of `fw_kernel_bytes`.
+ *         FW_E_UNRESERVED, and those of `fw_kernel_bytes`.
  *
  * Context: one CPU, whose hooks work. Others may follow.
  *
  * Promised by the caller: The options can be read, with what they point to. The hooks do what the header says, now and later. `bytes` bytes
  * can be written to `block`, and nothing else uses them.
  */
-int fw_kernel_boot(const struct fw_kernel_options *options, void *block, size_t bytes);
+int fw_kernel_boot(const struct fw_kernel_options *options, uint64_t own, void *block, size_t bytes);
 
 /**
  * Returns the number of the running CPU, below the number of CPUs in the options.

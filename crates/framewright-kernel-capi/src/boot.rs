@@ -98,11 +98,13 @@ pub unsafe extern "C" fn fw_kernel_boot_within(
 
 /// Boots the allocator with its descriptors in `block`. All usable memory that is not reserved is free then.
 ///
-/// @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too.
+/// @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too, unless no memory is usable
+///                 there.
+/// @param own      The block's first frame, as `fw_kernel_place` says.
 /// @param block    Memory of any alignment and contents; the allocator's for good.
 /// @param bytes    As `fw_kernel_bytes` says, or more.
 /// @return 0; or an error, and then nothing has changed but the contents of `block`: FW_E_BOOTED, FW_E_DESCRIPTORS,
-///         and those of `fw_kernel_bytes`.
+///         FW_E_UNRESERVED, and those of `fw_kernel_bytes`.
 ///
 /// Context: one CPU, whose hooks work. Others may follow.
 ///
@@ -110,13 +112,20 @@ pub unsafe extern "C" fn fw_kernel_boot_within(
 /// The options can be read, with what they point to. The hooks do what the header says, now and later. `bytes` bytes
 /// can be written to `block`, and nothing else uses them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_kernel_boot(options: *const fw_kernel_options, block: *mut c_void, bytes: usize) -> c_int {
+pub unsafe extern "C" fn fw_kernel_boot(
+    options: *const fw_kernel_options,
+    own: u64,
+    block: *mut c_void,
+    bytes: usize,
+) -> c_int {
     // SAFETY: the caller's promise.
     let booted = unsafe {
         with_options(options, |config, given| {
             let block = OutArray::new(block.cast::<u8>(), bytes)?.into_bytes();
             kernel::boot(given.hooks, given.starts_zeroed, |pages, kernel| {
-                pages.boot(kernel, config, block).map(|_| ())
+                let frames = PfnRange::around_bytes(0, bytes as u64, config.geometry.page_shift).frames();
+                let own = PfnRange::new(own, own.saturating_add(frames));
+                pages.boot(kernel, config, own, block).map(|_| ())
             })
         })
     };

@@ -31,7 +31,7 @@ use framewright::{Features, Mechanisms};
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{
     FW_E_BOOTED, FW_E_CPUS, FW_E_DESCRIPTORS, FW_E_MANY_RESERVED, FW_E_NO_PLACE, FW_E_NOT_BOOTED, FW_E_OTHER,
-    FW_E_OVERFLOW,
+    FW_E_OVERFLOW, FW_E_UNRESERVED,
 };
 #[cfg(any(feature = "interrupts", feature = "softirqs"))]
 use framewright_kernel::Context;
@@ -128,7 +128,8 @@ static CLAIMED: AtomicU8 = AtomicU8::new(0);
 pub(crate) fn code_of(error: Error) -> c_int {
     match error {
         Error::Boot(error) => error.code(),
-        Error::TooShort { .. } => FW_E_DESCRIPTORS,
+        Error::TooShort { .. } | Error::ShortPlace { .. } => FW_E_DESCRIPTORS,
+        Error::Unreserved(_) => FW_E_UNRESERVED,
         Error::TooLarge => FW_E_OVERFLOW,
         Error::NoPlace { .. } => FW_E_NO_PLACE,
         Error::ManyReserved { .. } => FW_E_MANY_RESERVED,
@@ -207,7 +208,9 @@ unsafe impl Kernel for CKernel {
     };
 
     const MECHANISMS: Option<Mechanisms> = if cfg!(feature = "minimal") { Some(Mechanisms::MINIMAL) } else { None };
-    const FEATURES: Features = if cfg!(feature = "minimal") { Features::NONE } else { Features::ALL };
+    // A kernel without the hook for zeroes is refused where the request is read (`request.rs`).
+    const FEATURES: Features =
+        if cfg!(feature = "minimal") { Features { zero: true, ..Features::NONE } } else { Features::ALL };
 
     #[inline(always)]
     fn pin(&self) {

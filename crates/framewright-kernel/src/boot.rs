@@ -48,12 +48,31 @@ pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize)
 /// The place is as high as possible, as in Linux's memblock, so that memory for devices with short addresses stays
 /// free. Movable and CMA memory is left alone unless there is no other: it could never be taken as a range again.
 pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
-    let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
+    let frames = frames_of(config, bytes)?;
     let usable = || config.regions.iter().rev().filter(|region| region.usable && region.present);
     let ranges = || usable().map(|region| region.range.intersect(within));
     let kept = config.movable.iter().chain(config.cma);
     let mut outside = ranges().filter_map(|range| highest(range, frames, config.reserved.iter().chain(kept.clone())));
     outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, config.reserved.iter())))
+}
+
+/// Returns how many frames `bytes` bytes take; none if pages are larger than numbers.
+fn frames_of(config: &Config<'_>, bytes: usize) -> Option<u64> {
+    Some((bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?))
+}
+
+/// Checks that the frames of a block of `bytes` bytes would not be handed out.
+///
+/// # Errors
+/// They are fewer, or some is usable and no reserved range has them all.
+pub(crate) fn check_place(config: &Config<'_>, bytes: usize, own: PfnRange) -> Result<(), Error> {
+    let needed = frames_of(config, bytes).unwrap_or(u64::MAX);
+    if !own.is_empty() && own.frames() < needed {
+        return Err(Error::ShortPlace { needed, given: own.frames() });
+    }
+    let is_usable = config.regions.iter().any(|region| region.usable && !region.range.intersect(own).is_empty());
+    let is_reserved = || config.reserved.iter().any(|reserved| reserved.intersect(own) == own);
+    if is_usable && !is_reserved() { Err(Error::Unreserved(own)) } else { Ok(()) }
 }
 
 /// Returns the highest `frames` frames of `range` that are not taken.

@@ -3,7 +3,7 @@
 use framewright::units::PfnRange;
 use framewright::{Allocator, Config};
 
-use crate::boot::{Carved, bytes, carve, measured, of_kernel, place};
+use crate::boot::{Carved, bytes, carve, check_place, measured, of_kernel, place};
 use crate::error::Error;
 use crate::kernel::{Contexts, Fences, Kernel};
 use crate::machine::KernelMachine;
@@ -56,30 +56,38 @@ impl<K: Kernel> Framewright<K> {
         *first = own;
         others.get_mut(..given).ok_or(Error::ManyReserved { given, most })?.copy_from_slice(config.reserved);
         let reserved = reserved.get(..=given).unwrap_or_default();
-        self.boot_mapped(kernel, &Config { reserved, ..*config }, || map(own))
+        self.boot_mapped(kernel, &Config { reserved, ..*config }, own, || map(own))
     }
 
-    /// Boots the allocator with its descriptors in `block`; returns it.
+    /// Boots the allocator with its descriptors in `block`, which lies in the frames `own`; returns it.
     ///
     /// All usable memory of the configuration is free afterwards, except what it reserves. `block` is
-    /// [`bytes`](crate::bytes) long, of any alignment and with any contents ([`Kernel::starts_zeroed`] aside). Its
-    /// frames are reserved in the configuration, or outside of it. The kernel chooses `Config::contexts`
+    /// [`bytes`](crate::bytes) long, of any alignment and with any contents ([`Kernel::starts_zeroed`] aside). The
+    /// configuration reserves `own`, or it lies outside of all usable memory. An empty range says so of a block without
+    /// frames, such as a test's. The kernel chooses `Config::contexts`
     /// ([`Kernel::CONTEXTS`]), `Config::is_zeroed` ([`Kernel::starts_zeroed`]), and the mechanisms if it has some
     /// ([`Kernel::MECHANISMS`]).
     ///
     /// Context: one CPU, on which [`Kernel::pin`] and [`Kernel::cpu`] work. Others may follow.
     ///
     /// # Errors
-    /// The configuration is wrong, the block is too short, or the cell was booted before. Nothing has happened then,
-    /// except to the contents of `block`.
-    pub fn boot(&self, kernel: &'static K, config: &Config<'_>, block: &'static mut [u8]) -> Result<&Pages<K>, Error> {
-        self.boot_mapped(kernel, config, || block)
+    /// The configuration is wrong or does not reserve `own`, the block or `own` is too short, or the cell was booted
+    /// before. Nothing has happened then, except to the contents of `block`.
+    pub fn boot(
+        &self,
+        kernel: &'static K,
+        config: &Config<'_>,
+        own: PfnRange,
+        block: &'static mut [u8],
+    ) -> Result<&Pages<K>, Error> {
+        self.boot_mapped(kernel, config, own, || block)
     }
 
     fn boot_mapped(
         &self,
         kernel: &'static K,
         config: &Config<'_>,
+        own: PfnRange,
         map: impl FnOnce() -> &'static mut [u8],
     ) -> Result<&Pages<K>, Error> {
         if matches!(K::FENCES, Fences::OneCpu) && config.cpus.len() > 1 {
@@ -88,6 +96,7 @@ impl<K: Kernel> Framewright<K> {
         let config = Config { is_zeroed: kernel.starts_zeroed(), ..of_kernel::<K>(config) };
         let make = || {
             let (layout, needed) = measured::<K>(&config)?;
+            check_place(&config, needed, own)?;
             let block = map();
             let given = block.len();
             if given < needed {

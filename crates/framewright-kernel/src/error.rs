@@ -3,6 +3,7 @@
 use core::fmt;
 
 use framewright::BootError;
+use framewright::units::PfnRange;
 
 /// Reason why [`Framewright::boot`](crate::Framewright::boot) did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,15 @@ pub enum Error {
     },
     /// The descriptors need more than the address space.
     TooLarge,
+    /// Frames in which the descriptors lie would be handed out: no reserved range of the configuration has them all.
+    Unreserved(PfnRange),
+    /// The frames in which the descriptors are said to lie are fewer than they need.
+    ShortPlace {
+        /// Frames needed.
+        needed: u64,
+        /// Frames given.
+        given: u64,
+    },
     /// No usable, unreserved range in the given memory is large enough for the descriptors.
     NoPlace {
         /// Bytes needed.
@@ -49,6 +59,12 @@ impl fmt::Display for Error {
             Error::Boot(error) => fmt::Display::fmt(error, f),
             Error::TooShort { needed, given } => {
                 write!(f, "the descriptors need a block of {needed} bytes; it has {given}")
+            }
+            Error::Unreserved(own) => {
+                write!(f, "the descriptors lie in frames {own}, which no one reserved range of the configuration has")
+            }
+            Error::ShortPlace { needed, given } => {
+                write!(f, "the descriptors need {needed} frames; their place has {given}")
             }
             Error::NoPlace { needed } => {
                 write!(

@@ -124,8 +124,11 @@ pub unsafe trait Kernel: Sync + 'static {
     /// Mechanisms, if they are known when the kernel is compiled; all other code is then left out.
     const MECHANISMS: Option<Mechanisms> = None;
 
-    /// Parts of the allocator that the kernel uses; all other code is left out.
-    const FEATURES: Features = Features::ALL;
+    /// Parts of the allocator that the kernel uses; all other code is left out, and what needs it is refused.
+    ///
+    /// A kernel that writes [`Kernel::zero`] says so here, and then has requests with `__GFP_ZERO`:
+    /// `Features { zero: true, ..Features::WITHOUT_CONTENTS }`. One that says so without it does not compile.
+    const FEATURES: Features = Features::WITHOUT_CONTENTS;
 
     /// Turns preemption off. Nests.
     ///
@@ -203,26 +206,25 @@ pub unsafe trait Kernel: Sync + 'static {
         let _ = waiter;
     }
 
-    /// Fills a block with zeros, for `__GFP_ZERO`. A kernel that uses this flag writes this function.
-    ///
-    /// The default does nothing: the block keeps what its last owner wrote, whatever the request says. With debug
-    /// assertions it stops there.
+    /// Fills a block with zeros, for `__GFP_ZERO`, if [`Kernel::FEATURES`] have `zero`.
     ///
     /// Context: that of the allocator's caller. The block is the caller's.
     fn zero(&self, pfn: Pfn, order: Order) {
+        const { assert!(!Self::FEATURES.zero, "with these FEATURES, a kernel writes Kernel::zero") };
         let _ = (pfn, order);
-        debug_assert!(false, "a request has __GFP_ZERO, and this kernel does not write Kernel::zero");
     }
 
-    /// Fills a freed block with a pattern, for the mechanism `hardened`.
+    /// Fills a freed block with a pattern, for the mechanism `hardened`, if [`Kernel::FEATURES`] have it.
     ///
     /// Context: that of the allocator's caller. No other context uses the block.
     fn poison(&self, pfn: Pfn, order: Order) {
+        const { assert!(!Self::FEATURES.hardened, "with these FEATURES, a kernel writes Kernel::poison") };
         let _ = (pfn, order);
     }
 
     /// Returns whether each frame of a block holds only that pattern, or only zeros.
     fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        const { assert!(!Self::FEATURES.hardened, "with these FEATURES, a kernel writes Kernel::is_poisoned") };
         let _ = (pfn, order);
         true
     }

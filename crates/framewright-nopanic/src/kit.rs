@@ -23,7 +23,7 @@ unsafe impl Kernel for Small {
 
     const MECHANISMS: Option<Mechanisms> = if cfg!(feature = "text-kit") { Some(Mechanisms::MINIMAL) } else { None };
 
-    const FEATURES: Features = if cfg!(feature = "text-kit") { Features::NONE } else { Features::ALL };
+    const FEATURES: Features = if cfg!(feature = "text-kit") { Features::NONE } else { Features::WITHOUT_CONTENTS };
 
     fn pin(&self) {
         PREEMPTION.store(PREEMPTION.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);

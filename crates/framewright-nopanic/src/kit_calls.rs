@@ -30,8 +30,12 @@ call! {
         kit::PAGES.boot_within(&kit::Small, config, within, |_| block).map(|pages| pages.cpus() != 0)
     }
 
-    fn kit_boot(config: &'static Config<'static>, block: &'static mut [u8]) -> Result<bool, Error> {
-        kit::PAGES.boot(&kit::Small, config, block).map(|pages| kit::PAGES.get().is_some_and(|got| core::ptr::eq(got, pages)))
+    fn kit_boot(
+        config: &'static Config<'static>,
+        own: PfnRange,
+        block: &'static mut [u8]
+    ) -> Result<bool, Error> {
+        kit::PAGES.boot(&kit::Small, config, own, block).map(|pages| kit::PAGES.get().is_some_and(|got| core::ptr::eq(got, pages)))
     }
 
     fn kit_pair(request: Request) -> Option<Result<(), FreeError>> {

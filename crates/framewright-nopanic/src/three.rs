@@ -69,7 +69,7 @@ mod through_kit {
     pub fn framewright_text_boot(config: &Config<'_>, block: fn(PfnRange) -> &'static mut [u8]) -> Result<bool, Error> {
         let within = PfnRange::new(0, u64::MAX);
         let Some(own) = place(config, bytes::<Small>(config)?, within) else { return Ok(false) };
-        PAGES.boot(&Small, &Config { reserved: &[own], ..*config }, block(own)).map(|_| true)
+        PAGES.boot(&Small, &Config { reserved: &[own], ..*config }, own, block(own)).map(|_| true)
     }
 
     /// Allocates a block.

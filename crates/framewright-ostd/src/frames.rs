@@ -138,7 +138,7 @@ impl<H: Host> Frames<H> {
         let claimed = usize::try_from(at.start).ok().zip(usize::try_from(at.end).ok());
         let block = claimed.and_then(|(start, end)| H::claim(start..end)).ok_or(Refused::InUse { place: own })?;
         let config = Config { reserved: &[own], ..config };
-        let pages = self.cell.boot(Hosted::KERNEL, &config, block).map_err(Refused::Kit)?;
+        let pages = self.cell.boot(Hosted::KERNEL, &config, own, block).map_err(Refused::Kit)?;
         early.iter().try_for_each(|&range| pages.alloc_range(range, GFP_NOWAIT)).map_err(Refused::Early)?;
         // ORDER: Release. Nobody else allocates before; partner: the Acquire in `started`.
         self.has_early.store(true, Ordering::Release);

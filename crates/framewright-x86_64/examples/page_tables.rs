@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = own.bytes(PAGE_SHIFT).start as usize;
     // SAFETY: the bytes lie in the buffer, are initialised, and are reserved below.
     let block = unsafe { std::slice::from_raw_parts_mut(memory.add(start), bytes) };
-    let pages = PAGES.boot(&Host, &Config { reserved: &[own], ..config }, block)?;
+    let pages = PAGES.boot(&Host, &Config { reserved: &[own], ..config }, own, block)?;
     let before = pages.validate()?.free;
 
     // SAFETY: the buffer is unused but for the descriptors, and no frame in use is freed.

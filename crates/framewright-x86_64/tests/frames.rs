@@ -1,7 +1,7 @@
 //! The traits of `x86_64` over an allocator: each size, every frame once, and what is refused.
 
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL};
-use framewright::{AllocError, Config, FrameState, FreeError, NodeId, Order, Pfn, Region, Request};
+use framewright::{AllocError, Config, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Region, Request};
 use framewright_kernel::{Contexts, Framewright, Kernel, Pages, bytes};
 use framewright_x86_64::Frames;
 use x86_64::structures::paging::{FrameAllocator, FrameDeallocator, PageSize, PhysFrame, Size1GiB, Size2MiB, Size4KiB};
@@ -28,7 +28,7 @@ fn on_memory(end: u64, test: impl FnOnce(&Pages<One>, Frames<'_, '_, framewright
     let config = Config::new(&map, &[NodeId(0)]);
     let block = Vec::leak(vec![0; bytes::<One>(&config).unwrap()]);
     let cell: &'static Framewright<One> = Box::leak(Box::new(Framewright::new()));
-    let pages = cell.boot(&One, &config, block).unwrap();
+    let pages = cell.boot(&One, &config, PfnRange::new(0, 0), block).unwrap();
     let before = pages.validate().unwrap().free;
     // SAFETY: no memory is touched.
     test(pages, unsafe { Frames::new(pages) });

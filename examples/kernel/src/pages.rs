@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::request::GFP_KERNEL;
 use framewright::units::{NodeId, Order, Pfn, PfnRange};
-use framewright::{Config, Region, Request};
+use framewright::{Config, Features, Region, Request};
 use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel};
 
 use crate::arch::{self, Loaded};
@@ -35,6 +35,7 @@ unsafe impl Kernel for Machine {
         },
         interrupts_on: |_| arch::is_interruptible(),
     };
+    const FEATURES: Features = Features { zero: true, ..Features::WITHOUT_CONTENTS };
 
     #[inline]
     fn pin(&self) {

@@ -1,7 +1,7 @@
 //! One variant's work, from boot to the last counted region.
 
 use framewright::report::Source;
-use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region, ZoneIdx};
+use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, PfnRange, Region, ZoneIdx};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use framewright_kernel::{Framewright, bytes};
 use framewright_rt::Storage;
@@ -87,7 +87,7 @@ pub fn kernel_work(variant: &str, batches: usize) -> Result<(), String> {
             let config = Config::new(&map, &NODES[..1]);
             let bytes = bytes::<GsKernel>(&config).map_err(|error| error.to_string())?;
             let kernel = GsKernel::take().ok_or("%gs cannot be set")?;
-            let pages = PAGES.boot(kernel, &config, Vec::leak(vec![0; bytes]));
+            let pages = PAGES.boot(kernel, &config, PfnRange::new(0, 0), Vec::leak(vec![0; bytes]));
             call((variant, batches), pages.map_err(|error| error.to_string())?, |_| mode())
         }
         "kernel-handle" => work((variant, batches), kernel::<KeepsNone>()?, &NODES, |_| mode()),

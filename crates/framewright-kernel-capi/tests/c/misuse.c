@@ -66,7 +66,7 @@ static void refused_options(const char *name, int expected, bool by_place, const
 {
     refused(name, expected, fw_kernel_bytes(options));
     if (by_place) refused(name, expected, fw_kernel_place(options, PAGE, FIRST, END));
-    refused(name, expected, fw_kernel_boot(options, address_of(0x500), 4u << 20));
+    refused(name, expected, fw_kernel_boot(options, END, address_of(0x500), 4u << 20));
 }
 
 /* Changes one thing of right options, `o`. */
@@ -161,14 +161,16 @@ static void places_and_blocks(void)
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, 0x100000, 0x200000));
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, END, FIRST));
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, 0x2400, 0x2800));
-    REFUSED(FW_E_NULL, fw_kernel_boot(&o, NULL, 4u << 20));
-    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, memory, SIZE_MAX));
-    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, (void *)~(uintptr_t)63, 4u << 20));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, memory, 0));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, memory, PAGE));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, memory, (size_t)GOT(fw_kernel_bytes(&o)) - 129));
+    REFUSED(FW_E_NULL, fw_kernel_boot(&o, END, NULL, 4u << 20));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, END, memory, SIZE_MAX));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, END, (void *)~(uintptr_t)63, 4u << 20));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, 0));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, PAGE));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, (size_t)GOT(fw_kernel_bytes(&o)) - 129));
+    REFUSED(FW_E_UNRESERVED, fw_kernel_boot(&o, 0x500, address_of(0x500), 4u << 20));
+    REFUSED(FW_E_UNRESERVED, fw_kernel_boot(&o, FIRST, address_of(0x500), 4u << 20));
     stub.cpu = CPUS;
-    REFUSED(FW_E_NO_CPU, fw_kernel_boot(&o, address_of(0x500), 4u << 20));
+    REFUSED(FW_E_NO_CPU, fw_kernel_boot(&o, END, address_of(0x500), 4u << 20));
     stub.cpu = 0;
 }
 
@@ -400,7 +402,7 @@ int main(int argc, char **argv)
     boots_in_one_call();
     fw_kernel_options options = boot(NULL, &HOOKS);
     booted = true;
-    REFUSED(FW_E_BOOTED, fw_kernel_boot(&options, address_of(reserved[1].start), (size_t)GOT(fw_kernel_bytes(&options))));
+    REFUSED(FW_E_BOOTED, fw_kernel_boot(&options, reserved[1].start, address_of(reserved[1].start), (size_t)GOT(fw_kernel_bytes(&options))));
     REFUSED(FW_E_BOOTED, fw_kernel_boot_within(&options, FIRST, END, mapped));
     requests();
     frees();

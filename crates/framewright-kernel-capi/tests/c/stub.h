@@ -258,7 +258,7 @@ static inline fw_kernel_options boot(const char *mechanisms, const fw_kernel_hoo
     reserved[1] = (fw_range){(uint64_t)own, (uint64_t)own + ((uint64_t)bytes + PAGE - 1) / PAGE};
     options.reserved_count = 2;
     CHECK(fw_kernel_bytes(&options) == bytes);
-    OK(fw_kernel_boot(&options, address_of((uint64_t)own), (size_t)bytes));
+    OK(fw_kernel_boot(&options, (uint64_t)own, address_of((uint64_t)own), (size_t)bytes));
     at_rest();
     return options;
 }

@@ -1,13 +1,18 @@
 //! Boot: the least kernel, blocks of any alignment and contents, and what is refused.
 
-use framewright::mechanisms::PRESETS;
+use framewright::error::Feature;
+use framewright::mechanisms::{Hardened, PRESETS};
 use framewright::request::{__GFP_ZERO, GFP_KERNEL};
-use framewright::{BootError, Config, Features, Mechanisms, NodeId, Order, PfnRange, Region, Request};
+use framewright::{
+    AllocError, BootError, Config, CpuId, Features, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Request,
+};
 use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel, Pages, bytes, place};
 
 use crate::board::{Board, Least, MEMORY, Single, block, boot, run_on, small};
 
 const PAGE: Request = Request::page(GFP_KERNEL);
+/// Where the descriptors lie that are in no frame.
+const NOWHERE: PfnRange = PfnRange::new(0, 0);
 
 /// Allocates all memory in blocks, then in pages, frees it in turn, and checks everything.
 fn use_up<K: Kernel>(pages: &Pages<K>) -> usize {
@@ -52,7 +57,7 @@ fn a_block_may_lie_anywhere() {
     for skew in [0, 1, 7, 64, 127, 128, 129, 255] {
         let cell: &'static Framewright<Least> = Box::leak(Box::new(Framewright::new()));
         assert!(cell.get().is_none());
-        let pages = cell.boot(&Least, &config, block(bytes, skew)).unwrap();
+        let pages = cell.boot(&Least, &config, NOWHERE, block(bytes, skew)).unwrap();
         pages.validate().unwrap();
         assert!(std::ptr::eq(pages, cell.get().unwrap()));
     }
@@ -65,18 +70,20 @@ fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
     let config = Config::new(&MEMORY, &cpus);
     let needed = bytes::<Least>(&config).unwrap();
     for given in [0, 1, 127, needed / 2, needed - 1] {
-        let refused = CELL.boot(&Least, &config, block(given, 3)).err();
+        let refused = CELL.boot(&Least, &config, NOWHERE, block(given, 3)).err();
         assert_eq!(refused, Some(Error::TooShort { needed, given }));
         assert!(CELL.get().is_none());
     }
     let none = Config::new(&[], &cpus);
-    assert_eq!(CELL.boot(&Least, &none, block(needed, 0)).err(), Some(Error::Boot(BootError::NoMemory)));
+    assert_eq!(CELL.boot(&Least, &none, NOWHERE, block(needed, 0)).err(), Some(Error::Boot(BootError::NoMemory)));
     assert_eq!(bytes::<Least>(&none), Err(Error::Boot(BootError::NoMemory)));
-    CELL.boot(&Least, &config, block(needed, 0)).unwrap().validate().unwrap();
-    assert_eq!(CELL.boot(&Least, &config, block(needed, 0)).err(), Some(Error::Twice));
+    CELL.boot(&Least, &config, NOWHERE, block(needed, 0)).unwrap().validate().unwrap();
+    assert_eq!(CELL.boot(&Least, &config, NOWHERE, block(needed, 0)).err(), Some(Error::Twice));
     let told = [
         Error::TooShort { needed: 9, given: 8 },
         Error::TooLarge,
+        Error::Unreserved(PfnRange::new(8, 9)),
+        Error::ShortPlace { needed: 9, given: 8 },
         Error::NoPlace { needed: 9 },
         Error::ManyReserved { given: 32, most: 31 },
         Error::OneCpu(2),
@@ -88,6 +95,8 @@ fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
         [
             "the descriptors need a block of 9 bytes; it has 8",
             "the descriptors need more than the address space",
+            "the descriptors lie in frames 0x8..0x9, which no one reserved range of the configuration has",
+            "the descriptors need 9 frames; their place has 8",
             "no usable range has the 9 bytes that the descriptors need; are regions in frames, not bytes?",
             "32 reserved ranges are more than 31; find a place for the descriptors, and call boot",
             "the kernel says Fences::OneCpu, and the configuration has 2 CPUs",
@@ -222,14 +231,51 @@ fn memory_that_starts_zeroed_is_not_cleared_again() {
         let config = Config { mechanisms, ..Config::new(&MEMORY, &cpus) };
         let cell: &'static Framewright<Fresh> = Box::leak(Box::new(Framewright::new()));
         let block = Vec::leak(vec![0; bytes::<Fresh>(&config).unwrap()]);
-        assert!(use_up(cell.boot(&Fresh, &config, block).unwrap()) > 0x3000);
+        assert!(use_up(cell.boot(&Fresh, &config, NOWHERE, block).unwrap()) > 0x3000);
     }
 }
 
-/// Memory that was to be zeroed is not handed out as it is, at least while a kernel is being written.
+/// A kernel that cannot zero or fill memory says so by what it leaves out; memory is never handed out as it is.
 #[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "does not write Kernel::zero")]
-fn a_kernel_that_cannot_zero_is_told() {
-    let _ = small(&Least, 1).alloc(&Request::page(GFP_KERNEL | __GFP_ZERO));
+fn what_a_kernel_cannot_do_with_contents_is_refused() {
+    let pages = small(&Least, 1);
+    let zeroed = Request::page(GFP_KERNEL | __GFP_ZERO);
+    let refused = AllocError::LeftOut(Feature::Zero);
+    for order in [0, 3, 9] {
+        assert_eq!(pages.alloc(&Request { order: Order(order), ..zeroed }), Err(refused));
+    }
+    assert_eq!(pages.alloc_pages(zeroed.gfp, Order(0)), Err(refused));
+    assert_eq!(pages.alloc_nolock(&zeroed), Err(refused));
+    assert_eq!(pages.alloc_contig(3, Order(0), &zeroed), Err(refused));
+    assert_eq!(pages.alloc_range(PfnRange::new(0x200, 0x203), zeroed.gfp), Err(refused));
+    assert_eq!(pages.alloc_bulk(&zeroed, &mut [Pfn(0); 3]), Err(refused));
+    assert_eq!(pages.local().unwrap().alloc(&zeroed), Err(refused));
+    assert_eq!(pages.cpu_handle(CpuId(0)).unwrap().alloc(&zeroed), Err(refused));
+    pages.validate().unwrap();
+    let cpus = [NodeId(0)];
+    for hardened in [Hardened::Zero, Hardened::Poison] {
+        let mechanisms = Mechanisms { hardened, ..Mechanisms::DEFAULT };
+        let config = Config { mechanisms, ..Config::new(&MEMORY, &cpus) };
+        assert_eq!(bytes::<Least>(&config), Err(Error::Boot(BootError::LeftOut(Feature::Hardened))));
+    }
+}
+
+/// A place that is not reserved is refused, whole or in part; none is needed where no memory is usable.
+#[test]
+fn descriptors_lie_in_reserved_memory() {
+    static CELL: Framewright<Least> = Framewright::new();
+    let cpus = [NodeId(0)];
+    let config = Config::new(&MEMORY, &cpus);
+    let needed = bytes::<Least>(&config).unwrap();
+    let own = place(&config, needed, PfnRange::new(0, u64::MAX)).unwrap();
+    let boot =
+        |reserved: &[PfnRange], own| CELL.boot(&Least, &Config { reserved, ..config }, own, block(needed, 0)).err();
+    assert_eq!(boot(&[], own), Some(Error::Unreserved(own)));
+    let middle = own.start.0 + own.frames() / 2;
+    let (begin, end) = (PfnRange::new(own.start.0, middle), PfnRange::new(middle, own.end.0));
+    assert_eq!(boot(&[begin], own), Some(Error::Unreserved(own)));
+    assert_eq!(boot(&[end], own), Some(Error::Unreserved(own)));
+    let (needed, given) = (own.frames(), begin.frames());
+    assert_eq!(boot(&[own], begin), Some(Error::ShortPlace { needed, given }));
+    assert_eq!(boot(&[begin, PfnRange::new(own.start.0 - 1, own.end.0)], own), None);
 }

@@ -36,7 +36,7 @@ proptest! {
         let booted = Config { reserved: &[own, image], ..asked };
         prop_assert_eq!(bytes::<Board<2>>(&booted), Ok(needed));
         let cell: &'static Framewright<Board<2>> = Box::leak(Box::new(Framewright::new()));
-        let pages = cell.boot(&Board, &booted, block(needed, 0)).unwrap();
+        let pages = cell.boot(&Board, &booted, own, block(needed, 0)).unwrap();
         pages.validate().unwrap();
         for pfn in own.start.0..own.end.0 {
             let state = pages.state_of(Pfn(pfn));

@@ -123,7 +123,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
         let Request { gfp, order, .. } = *request;
         self.trace(|| Event::page_alloc(pfn, request));
-        if gfp.contains(__GFP_ZERO) {
+        if M::FEATURES.zero && gfp.contains(__GFP_ZERO) {
             self.world.shared.machine.zero(pfn, order);
         }
     }
@@ -144,7 +144,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Whether [`Allocator::announce`] does anything for a request.
     pub(crate) fn announces(&self, request: &Request) -> bool {
-        self.machine().traces() || request.gfp.contains(__GFP_ZERO)
+        self.machine().traces() || M::FEATURES.zero && request.gfp.contains(__GFP_ZERO)
     }
 
     /// What a frame is part of, at this moment.
@@ -204,6 +204,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let gfp = request.gfp;
         if are_contradictory(gfp) {
             return Err(AllocError::BadFlags);
+        }
+        if !M::FEATURES.zero && gfp.contains(__GFP_ZERO) {
+            return Err(AllocError::LeftOut(Feature::Zero));
         }
         if !M::FEATURES.nodes && !matches!(request.policy, Policy::Local) {
             return Err(AllocError::LeftOut(Feature::Nodes));

@@ -67,7 +67,8 @@ impl Route {
     #[inline(always)]
     pub(crate) fn of<M: Machine>(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
-        if request.is_special() || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
+        let slow = const { if M::FEATURES.zero { __GFP_THISNODE } else { Gfp(__GFP_THISNODE.0 | __GFP_ZERO.0) } };
+        if request.is_special() || gfp.intersects(slow) || are_contradictory(gfp) {
             return None;
         }
         let migratetype = M::mobility_of(gfp);

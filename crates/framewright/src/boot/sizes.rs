@@ -70,6 +70,12 @@ impl<'c, C: Compiled> Sizes<'c, C> {
         if !C::PARTS.section_init && (self.section_init == SectionInit::WhenUsed || self.may_grow()) {
             return Err(BootError::LeftOut(Feature::SectionInit));
         }
+        if !C::PARTS.hardened && self.mechanisms().is_hardened() {
+            return Err(BootError::LeftOut(Feature::Hardened));
+        }
+        if !C::PARTS.zero && self.mechanisms().zeroes_freed() {
+            return Err(BootError::LeftOut(Feature::Zero));
+        }
         Ok(())
     }
 

@@ -20,6 +20,8 @@
 /// | `repair` | a zone with damaged lists serves no request that meets the damage |
 /// | `reclaim` | a request fails where memory would have to be reclaimed |
 /// | `section_init` | boot puts all memory on the free lists; no memory comes later |
+/// | `zero` | a request with `__GFP_ZERO` is refused |
+/// | `hardened` | the mechanism of that name is refused |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// More than one node, and policies that choose among them.
@@ -38,6 +40,11 @@ pub struct Features {
     ///
     /// [`crate::config::SectionInit`] and [`crate::Region::possible`] say which.
     pub section_init: bool,
+    /// Blocks that are zeroed for `__GFP_ZERO` ([`crate::Machine::zero`]).
+    pub zero: bool,
+    /// Freed blocks that are filled, and checked before their next use ([`crate::Machine::poison`] and
+    /// [`crate::Machine::is_poisoned`]).
+    pub hardened: bool,
 }
 
 impl Features {
@@ -50,7 +57,11 @@ impl Features {
         repair: true,
         reclaim: true,
         section_init: true,
+        zero: true,
+        hardened: true,
     };
+    /// Everything that can be done without the contents of frames.
+    pub const WITHOUT_CONTENTS: Features = Features { zero: false, hardened: false, ..Features::ALL };
     /// Nothing that can be left out.
     pub const NONE: Features = Features {
         nodes: false,
@@ -60,5 +71,7 @@ impl Features {
         repair: false,
         reclaim: false,
         section_init: false,
+        zero: false,
+        hardened: false,
     };
 }

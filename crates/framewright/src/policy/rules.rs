@@ -130,6 +130,12 @@ impl Mechanisms {
         !matches!(self.hardened, Hardened::Off)
     }
 
+    /// Returns whether freed memory is filled with zeros.
+    #[inline(always)]
+    pub(crate) const fn zeroes_freed(&self) -> bool {
+        matches!(self.hardened, Hardened::Zero)
+    }
+
     /// Returns whether CPUs keep deltas of the counters of zones and nodes.
     #[inline(always)]
     pub(crate) const fn keeps_deltas(&self) -> bool {

@@ -6,6 +6,7 @@
 use core::fmt::Write;
 
 use crate::frame::frame::{Frames, Part};
+use crate::policy::features::Features;
 use crate::saved::crc::Crc;
 use crate::seam::field::{AnyWord, Record, Typed};
 use crate::seam::machine::{Machine, Word};
@@ -93,7 +94,20 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
     });
     let mechanisms = sum(&mut |crc| {
         // Nothing can fail: the check sum takes all text.
-        let _ = write!(crc, "{} {:?}", world.shared.mechanisms(), M::FEATURES);
+        let _ = write!(crc, "{}", world.shared.mechanisms());
+        // All but those that need contents, which shape no word.
+        let Features {
+            nodes,
+            address_limits,
+            mobility,
+            deferred_frees,
+            repair,
+            reclaim,
+            section_init,
+            zero: _,
+            hardened: _,
+        } = M::FEATURES;
+        crc.add(&[nodes, address_limits, mobility, deferred_frees, repair, reclaim, section_init].map(u8::from));
     });
     let cpus = sum(&mut |crc| {
         for cpu in world.shared.cpus {

@@ -41,6 +41,10 @@ pub enum Feature {
     Mobility,
     /// Sections that are initialised after boot.
     SectionInit,
+    /// Blocks that are zeroed for `__GFP_ZERO`.
+    Zero,
+    /// Freed blocks that are filled and checked.
+    Hardened,
 }
 
 impl fmt::Display for Feature {
@@ -50,6 +54,8 @@ impl fmt::Display for Feature {
             Feature::AddressLimits => "address_limits",
             Feature::Mobility => "mobility",
             Feature::SectionInit => "section_init",
+            Feature::Zero => "zero",
+            Feature::Hardened => "hardened",
         })
     }
 }

@@ -3,7 +3,6 @@
 //! A block that was written to after it was freed is quarantined: it is never allocated again.
 
 use crate::frame::head::Head;
-use crate::policy::mechanisms::Hardened;
 use crate::seam::machine::Machine;
 use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
@@ -26,9 +25,10 @@ impl<'a, M: Machine> World<'a, M> {
     /// Fills the memory of a block that is being freed.
     pub(crate) fn fill_freed(&self, frame: Frame, order: Order) {
         let Shared { machine, frames, .. } = &self.shared;
-        match self.shared.mechanisms().hardened {
-            Hardened::Zero => machine.zero(frames.pfn(frame), order),
-            _ => machine.poison(frames.pfn(frame), order),
+        if self.shared.mechanisms().zeroes_freed() {
+            machine.zero(frames.pfn(frame), order);
+        } else {
+            machine.poison(frames.pfn(frame), order);
         }
     }
 

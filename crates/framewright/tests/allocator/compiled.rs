@@ -6,9 +6,11 @@ use std::rc::Rc;
 use framewright::config::SectionInit;
 use framewright::error::Feature;
 use framewright::machine::{Machine, Need, NoPerCpu, Reclaimed, Waiter};
-use framewright::mechanisms::{Depot, PRESETS};
+use framewright::mechanisms::{Depot, Hardened, PRESETS};
 use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
-use framewright::request::{__GFP_DMA32, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy};
+use framewright::request::{
+    __GFP_DMA32, __GFP_ZERO, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy,
+};
 use framewright::units::PfnRange;
 use framewright::{
     AllocError, Allocator, BootError, Config, CpuId, Features, FreeError, Geometry, Layout, Mechanisms, MigrateType,
@@ -289,6 +291,10 @@ fn a_configuration_that_needs_a_feature_is_refused() {
     assert_eq!(refused::<Plain>(&Config { section_init: SectionInit::WhenUsed, ..one }), late);
     let map = [MAP[0], Region::possible(0x400, 0x600, 0)];
     assert_eq!(refused::<Plain>(&Config { regions: &map, ..one }), late);
+    for hardened in [Hardened::Zero, Hardened::Poison] {
+        let mechanisms = Mechanisms { hardened, ..Mechanisms::MINIMAL };
+        assert_eq!(refused::<Open>(&Config { mechanisms, ..one }), Some(BootError::LeftOut(Feature::Hardened)));
+    }
     let chosen = [SectionInit::AtBoot, SectionInit::BySize];
     chosen.into_iter().for_each(|section_init| assert_eq!(refused::<Plain>(&Config { section_init, ..one }), None));
 }
@@ -311,6 +317,10 @@ fn a_call_that_needs_a_feature_is_refused() {
             assert_eq!(pages.alloc_nolock(&page.with(policy)), Err(nodes));
         }
         assert_eq!(pages.alloc(&page.below(Pfn(0x100))), Err(AllocError::LeftOut(Feature::AddressLimits)));
+        let (zero, zeroed) = (AllocError::LeftOut(Feature::Zero), Request::page(GFP_KERNEL | __GFP_ZERO));
+        assert_eq!(pages.alloc(&zeroed), Err(zero));
+        assert_eq!(pages.alloc_bulk(&zeroed, &mut [Pfn(0); 2]), Err(zero));
+        assert_eq!(pages.alloc_nolock(&zeroed), Err(zero));
         let mobility = AllocError::LeftOut(Feature::Mobility);
         assert_eq!(pages.alloc_range(range, GFP_KERNEL), Err(mobility));
         assert_eq!(pages.alloc_at(Pfn(0x100), Order(0), GFP_KERNEL), Err(mobility));
