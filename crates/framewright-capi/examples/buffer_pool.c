@@ -62,7 +62,7 @@ static void *drain(void *argument)
     for (size_t i = 0; i < PAGES; i++)
         if (memcmp(share->pages[i], &i, sizeof i) != 0)
             abort();
-    check(fw_free_bulk(share->arena, 0, PAGES, share->pages, NULL), "pages");
+    check(fw_free_bulk(share->arena, 0, PAGES, share->pages, NULL, NULL), "pages");
     return NULL;
 }
 

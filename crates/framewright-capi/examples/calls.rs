@@ -187,7 +187,10 @@ impl Caller for BulkC {
     #[inline(always)]
     fn free(&mut self, blocks: &mut Vec<*mut c_void>) {
         // SAFETY: the blocks are the program's.
-        assert_eq!(unsafe { fw_free_bulk(self.0, self.2, blocks.len(), blocks.as_ptr(), null_mut()) }, FW_OK);
+        assert_eq!(
+            unsafe { fw_free_bulk(self.0, self.2, blocks.len(), blocks.as_ptr(), null_mut(), null_mut()) },
+            FW_OK
+        );
         blocks.clear();
     }
 

@@ -920,17 +920,23 @@ int fw_alloc_bulk(struct fw_arena *arena,
 /**
  * Frees `count` blocks that were allocated with this order. Each is freed or refused on its own.
  *
- * @param blocks  Array of `count` addresses. May be NULL if `count` is 0.
- * @param freed   Where the number of freed blocks is stored; NULL for nowhere.
+ * @param blocks   Array of `count` addresses. May be NULL if `count` is 0.
+ * @param freed    Where the number of freed blocks is stored; NULL for nowhere.
+ * @param refused  Where the index of the first block that was refused is stored, if there is one; NULL for nowhere.
  * @return 0 if all were freed; else the error of the first that was refused, as of `fw_free`. The other blocks are
- *         freed nevertheless; to learn which one was refused, free the blocks one by one. FW_E_OVERFLOW if the array
- *         is larger than addresses can tell apart.
+ *         freed nevertheless. FW_E_OVERFLOW if the array is larger than addresses can tell apart.
  *
  * Threads: any.
  *
- * Promised by the caller: `blocks` holds `count` pointers, and a number can be written to `freed`. The caller owns the blocks.
+ * Promised by the caller: `blocks` holds `count` pointers, and a number can be written to `freed` and to `refused`. The caller owns the
+ * blocks.
  */
-int fw_free_bulk(struct fw_arena *arena, unsigned int order, size_t count, void *const *blocks, size_t *freed);
+int fw_free_bulk(struct fw_arena *arena,
+                 unsigned int order,
+                 size_t count,
+                 void *const *blocks,
+                 size_t *freed,
+                 size_t *refused);
 
 /**
  * Allocates `bytes` bytes that lie side by side, at a multiple of `alignment`, and stores their address in `*start`.
@@ -1042,6 +1048,38 @@ int fw_local_alloc(struct fw_local *local, uint32_t flags, unsigned int order, v
  * Promised by the caller: As `fw_free`.
  */
 int fw_local_free(struct fw_local *local, void *block, unsigned int order);
+
+/**
+ * Allocates as `fw_alloc_bulk` does, through a local handle.
+ *
+ * @return As `fw_alloc_bulk`; FW_E_LOCAL, FW_E_THREAD.
+ *
+ * Threads: the one that opened the local handle.
+ *
+ * Promised by the caller: As `fw_alloc_bulk`.
+ */
+int fw_local_alloc_bulk(struct fw_local *local,
+                        uint32_t flags,
+                        unsigned int order,
+                        size_t count,
+                        void **blocks,
+                        size_t *allocated);
+
+/**
+ * Frees as `fw_free_bulk` does, through a local handle.
+ *
+ * @return As `fw_free_bulk`; FW_E_LOCAL, FW_E_THREAD.
+ *
+ * Threads: the one that opened the local handle.
+ *
+ * Promised by the caller: As `fw_free_bulk`.
+ */
+int fw_local_free_bulk(struct fw_local *local,
+                       unsigned int order,
+                       size_t count,
+                       void *const *blocks,
+                       size_t *freed,
+                       size_t *refused);
 
 /**
  * Stores the arena's state and counters in `*stats`.

@@ -9,7 +9,6 @@
 #![allow(unsafe_code, reason = "pointers of C programs are used through `boundary.rs`, by their caller's promise")]
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::MaybeUninit;
 
 use framewright::{Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
 use framewright_ffi::boundary::{InArray, Out, OutArray};
@@ -18,10 +17,8 @@ use framewright_ffi::numbers::{FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NO
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
+use crate::bulk::{Counts, alloc_bulk, free_bulk};
 use crate::handles::{ArenaRecord, Living, fw_arena};
-
-/// Blocks that a bulk call converts at a time.
-const BULK: usize = 64;
 
 /// Allocates a block of 2^`order` pages and stores its address in `*block`.
 ///
@@ -174,43 +171,27 @@ pub unsafe extern "C" fn fw_alloc_bulk(
         // SAFETY: the caller's promise.
         let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
             let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
-            alloc_bulk(living, &Request { order: order_of(order), ..Request::page(gfp) }, blocks.entries())
+            let request = Request { order: order_of(order), ..Request::page(gfp) };
+            alloc_bulk(living.place(), blocks.entries(), |pfns| living.pages().alloc_bulk(&request, pfns))
         });
         allocated.put(served.unwrap_or(0));
         served.map(|_| ())
     })
 }
 
-fn alloc_bulk(living: Living<'_>, request: &Request, blocks: &mut [MaybeUninit<*mut c_void>]) -> Result<usize, c_int> {
-    let (mut pfns, mut done) = ([Pfn(0); BULK], 0);
-    for visit in blocks.chunks_mut(BULK) {
-        let pfns = &mut pfns[..visit.len()];
-        let served = match living.pages().alloc_bulk(request, pfns) {
-            Ok(served) => served,
-            Err(error) if done == 0 => return Err(error.code()),
-            Err(_) => break,
-        };
-        living.place().pointers(&pfns[..served], visit);
-        done += served;
-        if served < visit.len() {
-            break;
-        }
-    }
-    Ok(done)
-}
-
 /// Frees `count` blocks that were allocated with this order. Each is freed or refused on its own.
 ///
-/// @param blocks  Array of `count` addresses. May be NULL if `count` is 0.
-/// @param freed   Where the number of freed blocks is stored; NULL for nowhere.
+/// @param blocks   Array of `count` addresses. May be NULL if `count` is 0.
+/// @param freed    Where the number of freed blocks is stored; NULL for nowhere.
+/// @param refused  Where the index of the first block that was refused is stored, if there is one; NULL for nowhere.
 /// @return 0 if all were freed; else the error of the first that was refused, as of `fw_free`. The other blocks are
-///         freed nevertheless; to learn which one was refused, free the blocks one by one. FW_E_OVERFLOW if the array
-///         is larger than addresses can tell apart.
+///         freed nevertheless. FW_E_OVERFLOW if the array is larger than addresses can tell apart.
 ///
 /// Threads: any.
 ///
 /// # Safety
-/// `blocks` holds `count` pointers, and a number can be written to `freed`. The caller owns the blocks.
+/// `blocks` holds `count` pointers, and a number can be written to `freed` and to `refused`. The caller owns the
+/// blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_free_bulk(
     arena: *mut fw_arena,
@@ -218,23 +199,14 @@ pub unsafe extern "C" fn fw_free_bulk(
     count: usize,
     blocks: *const *mut c_void,
     freed: *mut usize,
+    refused: *mut usize,
 ) -> c_int {
     guarded(|| {
         let living = living(arena)?;
         // SAFETY: the caller's promise.
-        let (freed, blocks) = unsafe { (Out::optional(freed)?, InArray::new(blocks, count)?) };
-        let (mut pfns, mut done, mut first) = ([Pfn(0); BULK], 0, None);
-        for visit in blocks.values().chunks(BULK) {
-            let pfns = &mut pfns[..visit.len()];
-            living.place().frames(visit, pfns);
-            let result = living.pages().free_bulk(pfns, order_of(order));
-            done += result.freed;
-            first = first.or(result.first);
-        }
-        if let Some(freed) = freed {
-            freed.put(done);
-        }
-        first.map_or(Ok(()), |error| Err(living.free_error(error)))
+        let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
+        let free = |pfns: &[Pfn]| living.pages().free_bulk(pfns, order_of(order));
+        counts.tell(free_bulk(living.place(), blocks.values(), free)).map_err(|error| living.free_error(error))
     })
 }
 

@@ -26,6 +26,7 @@
 
 mod blocks;
 mod locals;
+mod bulk;
 mod reports;
 mod arenas;
 mod signals;

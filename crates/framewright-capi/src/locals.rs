@@ -3,13 +3,14 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use framewright::{Gfp, Order};
-use framewright_ffi::boundary::Out;
+use framewright::{Gfp, Order, Pfn, Request};
+use framewright_ffi::boundary::{InArray, Out, OutArray};
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{FW_E_FLAGS, FW_E_LOCAL, FW_E_THREAD, FW_OK};
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
+use crate::bulk::{Counts, alloc_bulk, free_bulk};
 use crate::handles::{LocalRecord, fw_arena, fw_local};
 
 /// Opens a local handle of an arena for the calling thread, and stores it in `*local`.
@@ -135,5 +136,63 @@ extern "C" fn free_otherwise(local: *mut fw_local, block: *mut c_void, order: c_
         let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
         let freed = open.cpu().free(open.place().frame(block), order_of(order));
         freed.map_err(|error| open.free_error(error))
+    })
+}
+
+/// Allocates as `fw_alloc_bulk` does, through a local handle.
+///
+/// @return As `fw_alloc_bulk`; FW_E_LOCAL, FW_E_THREAD.
+///
+/// Threads: the one that opened the local handle.
+///
+/// # Safety
+/// As `fw_alloc_bulk`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_local_alloc_bulk(
+    local: *mut fw_local,
+    flags: u32,
+    order: c_uint,
+    count: usize,
+    blocks: *mut *mut c_void,
+    allocated: *mut usize,
+) -> c_int {
+    guarded(|| {
+        let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
+        // SAFETY: the caller's promise.
+        let allocated = unsafe { Out::new(allocated) }?;
+        // SAFETY: the caller's promise.
+        let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
+            let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
+            let request = Request { order: order_of(order), ..Request::page(gfp) };
+            alloc_bulk(open.place(), blocks.entries(), |pfns| open.cpu().alloc_bulk(&request, pfns))
+        });
+        allocated.put(served.unwrap_or(0));
+        served.map(|_| ())
+    })
+}
+
+/// Frees as `fw_free_bulk` does, through a local handle.
+///
+/// @return As `fw_free_bulk`; FW_E_LOCAL, FW_E_THREAD.
+///
+/// Threads: the one that opened the local handle.
+///
+/// # Safety
+/// As `fw_free_bulk`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_local_free_bulk(
+    local: *mut fw_local,
+    order: c_uint,
+    count: usize,
+    blocks: *const *mut c_void,
+    freed: *mut usize,
+    refused: *mut usize,
+) -> c_int {
+    guarded(|| {
+        let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
+        // SAFETY: the caller's promise.
+        let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
+        let free = |pfns: &[Pfn]| open.cpu().free_bulk(pfns, order_of(order));
+        counts.tell(free_bulk(open.place(), blocks.values(), free)).map_err(|error| open.free_error(error))
     })
 }

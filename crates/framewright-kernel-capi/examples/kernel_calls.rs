@@ -132,7 +132,7 @@ impl Caller for BulkC {
 
     fn free(asked: Asked, frames: &[u64; FRAMES]) {
         // SAFETY: as above.
-        assert_eq!(unsafe { fw_kernel_free_bulk(asked.order, FRAMES, frames.as_ptr(), null_mut()) }, FW_OK);
+        assert_eq!(unsafe { fw_kernel_free_bulk(asked.order, FRAMES, frames.as_ptr(), null_mut(), null_mut()) }, FW_OK);
     }
 }
 

@@ -969,16 +969,17 @@ int64_t fw_kernel_alloc_bulk(uint32_t flags, unsigned int order, size_t wanted, 
 /**
  * Frees `given` blocks that were allocated with this order. Each is freed or refused on its own.
  *
- * @param frames  Array of `given` first frames. May be NULL if `given` is 0.
- * @param freed   Where the number of freed blocks is stored; NULL for nowhere.
+ * @param frames   Array of `given` first frames. May be NULL if `given` is 0.
+ * @param freed    Where the number of freed blocks is stored; NULL for nowhere.
+ * @param refused  Where the index of the first block that was refused is stored, if there is one; NULL for nowhere.
  * @return 0 if all were freed; else the error of the first that was refused, as of `fw_kernel_free`. The others are
  *         freed nevertheless. FW_E_NULL, FW_E_UNALIGNED and FW_E_OVERFLOW are about the pointers: nothing was freed.
  *
  * Context: as of `fw_kernel_free`.
  *
- * Promised by the caller: `frames` holds `given` numbers, and a number can be written to `freed`.
+ * Promised by the caller: `frames` holds `given` numbers, and a number can be written to `freed` and to `refused`.
  */
-int fw_kernel_free_bulk(unsigned int order, size_t given, const uint64_t *frames, size_t *freed);
+int fw_kernel_free_bulk(unsigned int order, size_t given, const uint64_t *frames, size_t *freed, size_t *refused);
 
 /**
  * Allocates a block from any context, an NMI included; never waits.

@@ -132,31 +132,39 @@ pub unsafe extern "C" fn fw_kernel_alloc_bulk(flags: u32, order: c_uint, wanted:
 
 /// Frees `given` blocks that were allocated with this order. Each is freed or refused on its own.
 ///
-/// @param frames  Array of `given` first frames. May be NULL if `given` is 0.
-/// @param freed   Where the number of freed blocks is stored; NULL for nowhere.
+/// @param frames   Array of `given` first frames. May be NULL if `given` is 0.
+/// @param freed    Where the number of freed blocks is stored; NULL for nowhere.
+/// @param refused  Where the index of the first block that was refused is stored, if there is one; NULL for nowhere.
 /// @return 0 if all were freed; else the error of the first that was refused, as of `fw_kernel_free`. The others are
 ///         freed nevertheless. FW_E_NULL, FW_E_UNALIGNED and FW_E_OVERFLOW are about the pointers: nothing was freed.
 ///
 /// Context: as of `fw_kernel_free`.
 ///
 /// # Safety
-/// `frames` holds `given` numbers, and a number can be written to `freed`.
+/// `frames` holds `given` numbers, and a number can be written to `freed` and to `refused`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_kernel_free_bulk(
     order: c_uint,
     given: usize,
     frames: *const u64,
     freed: *mut usize,
+    refused: *mut usize,
 ) -> c_int {
     let free = || {
         let pages = booted()?;
         // SAFETY: the caller's promise. A `Pfn` is a transparent number.
-        let (frames, freed) = unsafe { (InArray::new(frames.cast::<Pfn>(), given)?, Out::optional(freed)?) };
+        let frames = unsafe { InArray::new(frames.cast::<Pfn>(), given) }?;
+        // SAFETY: the caller's promise.
+        let (freed, refused) = unsafe { (Out::optional(freed)?, Out::optional(refused)?) };
         let result = pages.free_bulk(frames.values(), order_of(order));
         if let Some(freed) = freed {
             freed.put(result.freed);
         }
-        result.first.map_or(Ok(()), |error| Err(error.code()))
+        let Some((at, error)) = result.first else { return Ok(()) };
+        if let Some(refused) = refused {
+            refused.put(at);
+        }
+        Err(error.code())
     };
     status(free())
 }

@@ -242,6 +242,15 @@ call! {
         pages.free(pfn, order)
     }
 
+    fn local_bulk(pages: &'static Pages, request: Request, out: &'static mut [Pfn], order: Order) -> Option<BulkFree> {
+        pages.local().map(|local| {
+            let served = local.alloc_bulk(&request, out).unwrap_or(0);
+            let mut freed = local.free_bulk(out, order);
+            freed.add(local.free_bulk(out.get(..served).unwrap_or_default(), order));
+            freed
+        })
+    }
+
     fn local(pages: &'static Pages, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, bool, bool)> {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }

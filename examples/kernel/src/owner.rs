@@ -231,7 +231,7 @@ impl Caller {
         for &pfn in frames {
             self.release(Block::new(pfn, Order(0), self.number), 1);
         }
-        if let Some(error) = pages.free_bulk(frames, Order(0)).first {
+        if let Some((_, error)) = pages.free_bulk(frames, Order(0)).first {
             report::wrong_free(self.number, error);
         }
     }

@@ -75,7 +75,7 @@ static void zeroed_blocks_are_zero(void)
     CHECK(count == 64);
     for (size_t i = 0; i < count; i++)
         CHECK(is_filled(blocks[i], PAGE, 0));
-    OK(fw_free_bulk(arena, 0, count, blocks, &count));
+    OK(fw_free_bulk(arena, 0, count, blocks, &count, NULL));
     CHECK(count == 64);
     OK(fw_alloc_range(arena, FW_USER | FW_ZERO, 300 * PAGE, 1, &all));
     CHECK(is_filled(all, 300 * PAGE, 0));
@@ -100,12 +100,12 @@ static void bulk_blocks_are_apart(void)
         qsort(blocks, count, sizeof *blocks, by_address);
         for (size_t i = 1; i < count; i++)
             CHECK((char *)blocks[i] - (char *)blocks[i - 1] >= (ptrdiff_t)((size_t)PAGE << order));
-        OK(fw_free_bulk(arena, order, count, blocks, &freed));
+        OK(fw_free_bulk(arena, order, count, blocks, &freed, NULL));
         CHECK(freed == count);
     }
     OK(fw_alloc_bulk(arena, FW_USER, 0, 0, NULL, &count));
     CHECK(count == 0);
-    OK(fw_free_bulk(arena, 0, 0, NULL, NULL));
+    OK(fw_free_bulk(arena, 0, 0, NULL, NULL, NULL));
     destroy(arena);
 }
 
@@ -364,7 +364,7 @@ static void writes_after_a_free_are_found(void)
     CHECK(strstr(text, "\nhardened: ") != NULL && strstr(text, "written to after their free: 1\n") != NULL);
     CHECK(fw_free(arena, block, 0) == FW_E_QUARANTINED);
     CHECK(fw_find(arena, block, NULL, NULL) == FW_E_QUARANTINED);
-    OK(fw_free_bulk(arena, 0, count, blocks, NULL));
+    OK(fw_free_bulk(arena, 0, count, blocks, NULL, NULL));
     destroy(arena);
 }
 
@@ -386,6 +386,12 @@ static void *use_local(void *argument)
         OK(fw_free(arena, second, 0));
         OK(fw_local_free(outer, large, 2));
     }
+    void *blocks[200];
+    size_t count = 0, freed = 0;
+    OK(fw_local_alloc_bulk(inner, FW_USER | FW_ZERO, 0, 200, blocks, &count));
+    CHECK(count == 200 && is_filled(blocks[0], PAGE, 0) && is_filled(blocks[199], PAGE, 0));
+    OK(fw_local_free_bulk(outer, 0, count, blocks, &freed, NULL));
+    CHECK(freed == 200);
     OK(fw_local_close(inner));
     /* The other one is closed when the thread ends. */
     return NULL;

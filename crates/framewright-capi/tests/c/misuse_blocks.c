@@ -121,7 +121,7 @@ static int exhausted(struct world *w, uint32_t flags)
     OK(fw_alloc_bulk(A, FW_USER, 0, 4096, blocks, &count));
     CHECK(count == 4096);
     int code = refused(w, flags, 0);
-    OK(fw_free_bulk(A, 0, count, blocks, NULL));
+    OK(fw_free_bulk(A, 0, count, blocks, NULL, NULL));
     return code;
 }
 
@@ -312,17 +312,17 @@ static int bulk_overflow_by_sign(struct world *w) { return bulk_of(w, FW_USER, 0
 static int bulk_order(struct world *w) { return bulk_of(w, FW_USER, 40, 4); }
 static int bulk_flags(struct world *w) { return bulk_of(w, ~0u, 0, 4); }
 
-/* Frees an array of 100 blocks, one of which was replaced; all others must be freed. */
+/* Frees an array of 100 blocks, one of which was replaced; all others must be freed, and the index be told. */
 static int bulk_free(struct world *w, void *replacement, unsigned order, size_t expected)
 {
     void *blocks[100], *replaced;
-    size_t count = 0, freed = 0;
+    size_t count = 0, freed = 0, refused = 1000;
     OK(fw_alloc_bulk(A, FW_USER, 0, 100, blocks, &count));
     CHECK(count == 100);
     replaced = blocks[50];
     blocks[50] = replacement == A ? blocks[49] : replacement == w ? (char *)replaced + 8 : replacement;
-    int code = fw_free_bulk(A, order, count, blocks, &freed);
-    CHECK(freed == expected);
+    int code = fw_free_bulk(A, order, count, blocks, &freed, &refused);
+    CHECK(freed == expected && refused == (freed ? 50 : 0));
     if (freed == 99)
         OK(fw_free(A, replaced, 0));
     else
@@ -336,12 +336,12 @@ static int bulk_free_with_null(struct world *w) { return bulk_free(w, NULL, 0, 9
 static int bulk_free_with_foreign(struct world *w) { return bulk_free(w, stdout, 0, 99); }
 static int bulk_free_with_misaligned(struct world *w) { return bulk_free(w, w, 0, 99); }
 static int bulk_free_order_256(struct world *w) { return bulk_free(w, NULL, 256, 0); }
-static int bulk_free_null(struct world *w) { return fw_free_bulk(A, 0, 3, NULL, NULL); }
+static int bulk_free_null(struct world *w) { return fw_free_bulk(A, 0, 3, NULL, NULL, NULL); }
 
 static int bulk_free_wrong_order(struct world *w)
 {
     void *block = block_of(A, 1);
-    int code = fw_free_bulk(A, 0, 1, &block, NULL);
+    int code = fw_free_bulk(A, 0, 1, &block, NULL, NULL);
     OK(fw_free(A, block, 1));
     return code;
 }
@@ -349,13 +349,13 @@ static int bulk_free_wrong_order(struct world *w)
 static int bulk_free_overflow(struct world *w)
 {
     void *block = NULL;
-    return fw_free_bulk(A, 0, SIZE_MAX / 2, &block, NULL);
+    return fw_free_bulk(A, 0, SIZE_MAX / 2, &block, NULL, NULL);
 }
 
 static int bulk_freed_misaligned(struct world *w)
 {
     size_t places[2];
-    return fw_free_bulk(A, 0, 0, NULL, (size_t *)(void *)((char *)places + 3));
+    return fw_free_bulk(A, 0, 0, NULL, (size_t *)(void *)((char *)places + 3), NULL);
 }
 
 static const struct misuse MISUSES[] = {

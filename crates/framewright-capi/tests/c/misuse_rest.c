@@ -255,6 +255,28 @@ static int local_alloc(struct world *w, void *local, unsigned order)
 static int local_after_close(struct world *w) { return local_alloc(w, closed(w), 0); }
 static int local_large_after_close(struct world *w) { return local_alloc(w, closed(w), 3); }
 static int local_free_after_close(struct world *w) { return fw_local_free(closed(w), freed(w, 0), 0); }
+static int local_bulk_after_close(struct world *w)
+{
+    void *blocks[2] = {w, w};
+    size_t count = 9;
+    int code = fw_local_alloc_bulk(closed(w), FW_USER, 0, 2, blocks, &count);
+    CHECK(count == 9 && blocks[0] == w);
+    CHECK(fw_local_free_bulk(closed(w), 0, 2, blocks, &count, &count) == code && count == 9);
+    return code;
+}
+static int local_bulk_free_twice(struct world *w)
+{
+    fw_local *local;
+    void *blocks[3];
+    size_t count, freed, refused = 9;
+    OK(fw_local_open(A, &local));
+    OK(fw_local_alloc_bulk(local, FW_USER, 0, 2, blocks, &count));
+    blocks[2] = blocks[1];
+    int code = fw_local_free_bulk(local, 0, 3, blocks, &freed, &refused);
+    CHECK(freed == 2 && refused == 2);
+    OK(fw_local_close(local));
+    return code;
+}
 static int local_close_twice(struct world *w) { return fw_local_close(closed(w)); }
 static int local_close_null(struct world *w) { (void)w; return fw_local_close(NULL); }
 static int local_null(struct world *w) { return local_alloc(w, NULL, 0); }
@@ -450,6 +472,8 @@ static const struct misuse MISUSES[] = {
     MISUSE(local_after_close, FW_E_LOCAL),
     MISUSE(local_large_after_close, FW_E_LOCAL),
     MISUSE(local_free_after_close, FW_E_LOCAL),
+    MISUSE(local_bulk_after_close, FW_E_LOCAL),
+    MISUSE(local_bulk_free_twice, FW_E_ALREADY_FREE),
     MISUSE(local_close_twice, FW_E_LOCAL),
     MISUSE(local_close_null, FW_E_LOCAL),
     MISUSE(local_null, FW_E_LOCAL),

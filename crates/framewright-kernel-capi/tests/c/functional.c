@@ -45,10 +45,10 @@ static void bulk(void)
     size_t freed = 7;
     CHECK(GOT(fw_kernel_alloc_bulk(FW_KERNEL, 0, 100, frames)) == 100);
     CHECK(stats().allocated == 100);
-    OK(fw_kernel_free_bulk(0, 100, frames, &freed));
+    OK(fw_kernel_free_bulk(0, 100, frames, &freed, NULL));
     CHECK(freed == 100);
     CHECK(GOT(fw_kernel_alloc_bulk(FW_KERNEL, 0, 0, NULL)) == 0);
-    OK(fw_kernel_free_bulk(0, 0, NULL, NULL));
+    OK(fw_kernel_free_bulk(0, 0, NULL, NULL, NULL));
     at_rest();
 }
 
@@ -136,7 +136,7 @@ static void shortage(void)
     CHECK(stub.reclaimed != 0 && reclaimable_count < 64);
     OK(fw_kernel_free(last, 0));
     while (reclaimable_count != 0) OK(fw_kernel_free(reclaimable[--reclaimable_count], 0));
-    OK(fw_kernel_free_bulk(0, (size_t)count, frames, NULL));
+    OK(fw_kernel_free_bulk(0, (size_t)count, frames, NULL, NULL));
     CHECK(stats().allocated == 0);
     at_rest();
 }
@@ -179,7 +179,7 @@ static void hardened(void)
     static uint64_t frames[END];
     int64_t count = GOT(fw_kernel_alloc_bulk(FW_NOWAIT, 0, END, frames));
     for (int64_t i = 0; i < count; i++) CHECK(frames[i] != page);
-    OK(fw_kernel_free_bulk(0, (size_t)count, frames, NULL));
+    OK(fw_kernel_free_bulk(0, (size_t)count, frames, NULL, NULL));
     CHECK(stats().written_after_free == 1);
     CHECK(fw_kernel_find(page, NULL, NULL) == FW_E_QUARANTINED);
 }

@@ -37,7 +37,7 @@ static void unbooted(void)
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_free(0x500, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_free(0x500, 3));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_bulk(FW_KERNEL, 0, 8, frames));
-    REFUSED(FW_E_NOT_BOOTED, fw_kernel_free_bulk(0, 8, frames, NULL));
+    REFUSED(FW_E_NOT_BOOTED, fw_kernel_free_bulk(0, 8, frames, NULL, NULL));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_nolock(FW_ATOMIC, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_free_nolock(0x500, 0));
     REFUSED(FW_E_NOT_BOOTED, fw_kernel_alloc_range(FW_KERNEL, 5, 0));
@@ -242,7 +242,7 @@ static void frees(void)
 {
     uint64_t page = (uint64_t)GOT(fw_kernel_alloc(FW_KERNEL, 0)), block = (uint64_t)GOT(fw_kernel_alloc(FW_KERNEL, 3));
     uint64_t *odd = (uint64_t *)(void *)((char *)frames + 4), bad = stats().bad_frees;
-    size_t freed = 7;
+    size_t freed = 7, at = 7;
     REFUSED(FW_E_FOREIGN, fw_kernel_free(0, 0));
     REFUSED(FW_E_FOREIGN, fw_kernel_free(0x6000, 0));
     REFUSED(FW_E_FOREIGN, fw_kernel_free(UINT64_MAX, 0));
@@ -258,10 +258,11 @@ static void frees(void)
     REFUSED(FW_E_OFFLINE, fw_kernel_free(0x400, 0));
     REFUSED(FW_E_NOT_HEAD, fw_kernel_free_nolock(block + 1, 0));
     REFUSED(FW_E_FOREIGN, fw_kernel_free_nolock(0x6000, 0));
-    REFUSED(FW_E_NULL, fw_kernel_free_bulk(0, 8, NULL, NULL));
-    REFUSED(FW_E_UNALIGNED, fw_kernel_free_bulk(0, 4, odd, NULL));
-    REFUSED(FW_E_UNALIGNED, fw_kernel_free_bulk(0, 1, frames, (size_t *)(void *)((char *)&freed + 1)));
-    REFUSED(FW_E_OVERFLOW, fw_kernel_free_bulk(0, SIZE_MAX, frames, NULL));
+    REFUSED(FW_E_NULL, fw_kernel_free_bulk(0, 8, NULL, NULL, NULL));
+    REFUSED(FW_E_UNALIGNED, fw_kernel_free_bulk(0, 4, odd, NULL, NULL));
+    REFUSED(FW_E_UNALIGNED, fw_kernel_free_bulk(0, 1, frames, (size_t *)(void *)((char *)&freed + 1), NULL));
+    REFUSED(FW_E_UNALIGNED, fw_kernel_free_bulk(0, 1, frames, NULL, (size_t *)(void *)((char *)&freed + 1)));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_free_bulk(0, SIZE_MAX, frames, NULL, NULL));
     REFUSED(FW_E_ZERO_SIZE, fw_kernel_free_range(block, 0));
     REFUSED(FW_E_OVERFLOW, fw_kernel_free_range(block, UINT64_MAX));
     REFUSED(FW_E_ALREADY_FREE, fw_kernel_free_range(0x600, 8));
@@ -282,8 +283,8 @@ static void frees(void)
     frames[1] = frames[0];
     frames[2] = 0x6000;
     frames[3] = (uint64_t)GOT(fw_kernel_alloc(FW_KERNEL, 0));
-    REFUSED(FW_E_ALREADY_FREE, fw_kernel_free_bulk(0, 4, frames, &freed));
-    CHECK(freed == 2 && stats().allocated == 0);
+    REFUSED(FW_E_ALREADY_FREE, fw_kernel_free_bulk(0, 4, frames, &freed, &at));
+    CHECK(freed == 2 && at == 1 && stats().allocated == 0);
 }
 
 static void the_rest(void)

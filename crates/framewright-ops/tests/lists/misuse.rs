@@ -139,7 +139,7 @@ fn right_frees_among_wrong_ones_are_done() {
         let blocks = [0x12, 0x20, 0x10, 0x30, 0x18, 0x10].map(Pfn);
         let result = pages.free_bulk(&blocks, Order(3));
         assert_eq!((result.freed, result.refused), (1, 5));
-        assert_eq!(result.first, Some(FreeError::Misaligned(Pfn(0x12), Order(3))));
+        assert_eq!(result.first, Some((0, FreeError::Misaligned(Pfn(0x12), Order(3)))));
         assert_eq!(pages.counters().bad_frees, 5);
         // The oracle has seen nothing of this: it shall find everything as it was, but for the counter.
         pages.alloc_at(Pfn(0x10), Order(3), GFP_KERNEL).map_err(|error| error.to_string())?;

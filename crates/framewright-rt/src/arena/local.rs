@@ -72,6 +72,20 @@ impl<'a> LocalArena<'a> {
         Ok(unsafe { Pages::new(self.arena, pfn, request.order) })
     }
 
+    /// As [`Arena::alloc_bulk`].
+    ///
+    /// # Errors
+    /// As [`Arena::alloc_bulk`].
+    #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
+    pub fn alloc_bulk(&self, request: &Request, count: usize, out: &mut Vec<Pages<'a>>) -> Result<usize, AllocError> {
+        self.arena.alloc_bulk(request, count, out)
+    }
+
+    /// The arena. Its calls by this thread use the CPU of this handle, [`Arena::alloc_owned`] too.
+    pub const fn arena(&self) -> &'a Arena {
+        self.arena
+    }
+
     /// Frees a block, as dropping it would, but from this CPU.
     ///
     /// A block of another arena is dropped.

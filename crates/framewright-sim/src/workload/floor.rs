@@ -268,7 +268,7 @@ impl<'a> Floor<'a> {
 
     pub(crate) fn free_bulk(&self, blocks: &[Pfn], order: Order) -> Result<(), Trouble> {
         let refused = |error| Trouble::Free { cpu: here::cpu(), pfn: blocks[0], error };
-        self.pages.free_bulk(blocks, order).first.map_or(Ok(()), |error| Err(refused(error)))
+        self.pages.free_bulk(blocks, order).first.map_or(Ok(()), |(_, error)| Err(refused(error)))
     }
 
     /// Returns the node of a CPU.

@@ -24,6 +24,7 @@ use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::{FastPath, Route};
+use crate::api::local::Local;
 use crate::api::seen::Seen;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::AllocFlags;
@@ -45,25 +46,32 @@ pub struct BulkFree {
     pub freed: usize,
     /// Blocks refused; they are unchanged.
     pub refused: usize,
-    /// The reason for the first refusal.
-    pub first: Option<FreeError>,
+    /// The first block that was refused, by its position among those given, and the reason.
+    pub first: Option<(usize, FreeError)>,
 }
 
 impl BulkFree {
-    fn add(&mut self, more: BulkFree) {
+    /// Adds what became of the blocks after these.
+    pub fn add(&mut self, more: BulkFree) {
+        let done = self.done();
+        self.first = self.first.or(more.first.map(|(at, error)| (done.saturating_add(at), error)));
         self.freed = self.freed.saturating_add(more.freed);
         self.refused = self.refused.saturating_add(more.refused);
-        self.first = self.first.or(more.first);
     }
 
     fn note(&mut self, freed: Result<(), FreeError>) {
         match freed {
             Ok(()) => self.freed = self.freed.saturating_add(1),
             Err(error) => {
+                self.first = self.first.or(Some((self.done(), error)));
                 self.refused = self.refused.saturating_add(1);
-                self.first = self.first.or(Some(error));
             }
         }
+    }
+
+    /// Returns the number of blocks so far, which is the position of the next.
+    fn done(&self) -> usize {
+        self.freed.saturating_add(self.refused)
     }
 }
 
@@ -330,5 +338,20 @@ impl<'a, M: Machine> Allocator<'a, M> {
             result.add(self.free_bulk(visit.get(..count).unwrap_or_default(), order));
         }
         result
+    }
+}
+
+impl<M: Machine> Local<'_, '_, M> {
+    /// Allocates as [`Allocator::alloc_bulk`] does.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc_bulk`].
+    pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
+        self.allocator.alloc_bulk(&self.request(request), out)
+    }
+
+    /// Frees as [`Allocator::free_bulk`] does.
+    pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
+        self.allocator.free_bulk(blocks, order)
     }
 }

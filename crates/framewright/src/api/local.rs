@@ -18,7 +18,7 @@ use crate::types::units::{CpuId, Order, Pfn};
 /// Where a pin turns preemption off (unless [`Machine::SLEEPS_PINNED`]), its requests never wait for memory, and it
 /// should not be held for long.
 pub struct Local<'l, 'a, M: Machine> {
-    allocator: &'l Allocator<'a, M>,
+    pub(super) allocator: &'l Allocator<'a, M>,
     fast: FastPath<'a, M>,
     pin: M::Pin<'l>,
 }
@@ -100,10 +100,14 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         if let Some(pfn) = self.allocator.alloc_of_another_run(&self.fast, request) {
             return Ok(pfn);
         }
-        // With preemption off the request must not wait.
-        let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
-        let request = &Request { gfp, ..*request };
+        let request = &self.request(request);
         self.allocator.served_or_slow(request, self.allocator.world().alloc_pinned(self.cx(), request))
+    }
+
+    /// Returns a request as this caller may make it: with preemption off it must not wait.
+    pub(super) fn request(&self, request: &Request) -> Request {
+        let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
+        Request { gfp, ..*request }
     }
 
     fn cx(&self) -> CallCx<'_, 'a, M> {

@@ -103,7 +103,7 @@ fn each_wrong_free_of_a_list_is_refused_alone() {
         } else {
             FreeError::Misaligned(pfn, Order(order.0 + 1))
         };
-        assert_eq!(freed.first, Some(first), "{name}");
+        assert_eq!(freed.first, Some((1, first)), "{name}");
         assert_eq!(pages.counters().bad_frees, wrong as u64, "{name}");
         assert_eq!(free_frames(pages), FRAMES, "{name}");
     });

@@ -129,12 +129,12 @@ impl<K: Keeping> Side<'_, K> {
             return self.pages.free_bulk(&blocks, Order(order));
         }
         let mut result = BulkFree::default();
-        for &pfn in &blocks {
+        for (at, &pfn) in blocks.iter().enumerate() {
             match self.pages.free(pfn, Order(order)) {
                 Ok(()) => result.freed += 1,
                 Err(error) => {
                     result.refused += 1;
-                    result.first = result.first.or(Some(error));
+                    result.first = result.first.or(Some((at, error)));
                 }
             }
         }

@@ -76,7 +76,7 @@ fn bulk_calls_serve_many_at_once() {
         pages.validate().unwrap();
         assert_eq!(pages.free_bulk(&bulk, Order(0)).freed, 300);
         let again = pages.free_bulk(&bulk[..2], Order(0));
-        assert_eq!((again.freed, again.refused, again.first), (0, 2, Some(FreeError::AlreadyFree(bulk[0]))));
+        assert_eq!((again.freed, again.refused, again.first), (0, 2, Some((0, FreeError::AlreadyFree(bulk[0])))));
     });
 }
 
