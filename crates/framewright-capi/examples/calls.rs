@@ -186,11 +186,10 @@ impl Caller for BulkC {
 
     #[inline(always)]
     fn free(&mut self, blocks: &mut Vec<*mut c_void>) {
+        let nowhere = null_mut();
         // SAFETY: the blocks are the program's.
-        assert_eq!(
-            unsafe { fw_free_bulk(self.0, self.2, blocks.len(), blocks.as_ptr(), null_mut(), null_mut()) },
-            FW_OK
-        );
+        let freed = unsafe { fw_free_bulk(self.0, self.2, blocks.len(), blocks.as_ptr(), nowhere, nowhere) };
+        assert_eq!(freed, FW_OK);
         blocks.clear();
     }
 

@@ -127,6 +127,9 @@ fn a_thread_stays_on_a_cpu_for_many_calls() {
                     assert!(held.iter().take(3).all(|pages| pages.len() == 4096 << order));
                     // Some of this arena, one of another, and one that is dropped as any other.
                     held.drain(1..).for_each(|pages| local.free(pages));
+                    let served = local.alloc_bulk(&request, 2, &mut held);
+                    assert_eq!(held.len(), 1 + served.unwrap_or(0));
+                    assert!(std::ptr::eq(local.arena(), arena));
                 }
             });
         }
