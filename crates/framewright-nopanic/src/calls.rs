@@ -22,7 +22,8 @@ use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneI
 use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
-    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
+    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed,
+    Totals, Zone, ZoneMemory,
 };
 use framewright_kernel::{U32, U64};
 
@@ -371,6 +372,10 @@ call! {
     fn state(pages: &'static Pages, pfn: Pfn, zone: ZoneIdx) -> (FrameState, u64, usize, usize, Geometry, Mechanisms) {
         let (state, free) = (pages.state_of(pfn), pages.free_frames(zone));
         (state, free, pages.nodes(), pages.cpus(), pages.geometry(), pages.mechanisms())
+    }
+
+    fn memory(pages: &'static Pages, zone: ZoneIdx) -> (Totals, Option<ZoneMemory>) {
+        (pages.totals(), pages.zone_memory(zone))
     }
 
     fn validate(pages: &'static Pages) -> (Result<FrameCounts, Violation>, bool, Counters) {

@@ -66,7 +66,7 @@ pub use compaction::progress::Compacted;
 pub use frame::cluster::Cluster;
 pub use frame::frame::Geometry;
 pub use frame::map::Run;
-pub use observe::report_source::Counters;
+pub use observe::report_source::{Counters, Totals, ZoneMemory};
 pub use observe::validate::{self, FrameCounts, Violation};
 pub use pcp::pcp::Pcp;
 pub use pcp::shard::{Magazine, Shard};

@@ -29,9 +29,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use framewright::machine::{Machine, Need};
-use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::__GFP_THISNODE;
-use framewright::{AllocError, FrameState, NodeId, Order, Pfn, PfnRange, Policy, Request, Why, ZoneIdx, ZoneKind};
+use framewright::{
+    AllocError, FrameState, NodeId, Order, PfnRange, Policy, Request, Why, ZoneIdx, ZoneKind, ZoneMemory,
+};
 
 use super::hooks::{Cause, Change, LowMemory, ask};
 use super::inner::Inner;
@@ -206,24 +207,22 @@ impl Inner {
                 _ => return false,
             };
         }
-        let zone = self.zone_of(node, frames.start);
-        zone.is_none_or(|zone| zone.free.saturating_sub(frames.frames()) >= zone.low.saturating_add(zone.boost))
+        // Movable where that spans the section.
+        let zone = self.zones_of(node).into_iter().flatten().rfind(|zone| zone.span.contains(frames.start));
+        zone.is_none_or(|zone| zone.free.saturating_sub(frames.frames()) >= zone.marks.low.saturating_add(zone.boost))
     }
 
-    /// The zone of a node's frame: Movable where that spans it.
-    fn zone_of(&self, node: NodeId, pfn: Pfn) -> Option<ZoneSnapshot> {
-        let zones = [ZoneKind::Movable, ZoneKind::Normal].map(|kind| self.state.zone(ZoneIdx::of(node, kind)));
-        let is_in = |zone: &ZoneSnapshot| pfn >= zone.start_pfn && pfn < zone.start_pfn.add(zone.spanned);
-        zones.into_iter().flatten().find(is_in)
+    /// The zones of a node that an arena has, Normal first.
+    fn zones_of(&self, node: NodeId) -> [Option<ZoneMemory>; 2] {
+        [ZoneKind::Normal, ZoneKind::Movable].map(|kind| self.allocator().zone_memory(ZoneIdx::of(node, kind)))
     }
 
     /// Tells the program that a request found a node below its low mark.
     pub(super) fn tell_low(&self, node: NodeId) {
         let Some(hook) = &self.sizing.on_low_memory else { return };
-        let zones = [ZoneKind::Normal, ZoneKind::Movable].map(|kind| self.state.zone(ZoneIdx::of(node, kind)));
-        let shift = self.allocator().geometry().page_shift;
-        let sum = |of: fn(&ZoneSnapshot) -> u64| zones.iter().flatten().map(of).sum::<u64>() << shift;
-        let low = LowMemory { node, free: sum(|zone| zone.free), low: sum(|zone| zone.low) };
+        let (zones, shift) = (self.zones_of(node), self.allocator().geometry().page_shift);
+        let sum = |of: fn(&ZoneMemory) -> u64| zones.iter().flatten().map(of).sum::<u64>() << shift;
+        let low = LowMemory { node, free: sum(|zone| zone.free), low: sum(|zone| zone.marks.low) };
         self.pool.panics().catch(|| hook(&low));
     }
 

@@ -4,8 +4,7 @@
 //!
 //! Cost: the counters of each CPU are summed up, without a lock.
 
-use framewright::report::Source;
-use framewright::{ZoneIdx, ZoneKind};
+use framewright::{Counters, Totals};
 
 use super::arena::Arena;
 
@@ -40,25 +39,21 @@ pub struct ArenaStats {
 impl Arena {
     /// Returns the arena's state and counters. At any time, from any thread.
     pub fn stats(&self) -> ArenaStats {
-        let (source, counters) = (self.source(), self.inner.allocator().counters());
-        let kinds = (source.nr_nodes() * ZoneKind::COUNT) as u16;
-        let zones = (0..kinds).filter_map(|zone| source.zone(ZoneIdx(zone)));
-        let (present, free) = zones.fold((0, 0), |(present, free), zone| (present + zone.managed, free + zone.free));
-        let events = source.events();
-        let total_allocated = events.pgalloc.iter().fold(0_u64, |sum, &pages| sum.wrapping_add(pages));
-        // Two frees of one block in the same instant may both have counted.
-        let allocated = total_allocated.saturating_sub(events.pgfree);
+        let pages = self.inner.allocator();
+        // Memory that is withheld is memory that the arena does not have.
+        let Totals { managed: present, free, allocated, cached, total_allocated, total_freed, .. } = pages.totals();
+        let Counters { failed, bad_frees, written_after_free, repairs, .. } = pages.counters();
         ArenaStats {
             present,
             free,
             allocated,
-            cached: present.saturating_sub(free).saturating_sub(allocated),
+            cached,
             total_allocated,
-            total_freed: events.pgfree,
-            failed: counters.failed,
-            bad_frees: counters.bad_frees,
-            written_after_free: counters.written_after_free,
-            repairs: counters.repairs,
+            total_freed,
+            failed,
+            bad_frees,
+            written_after_free,
+            repairs,
         }
     }
 }

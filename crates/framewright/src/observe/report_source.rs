@@ -5,12 +5,13 @@
 
 use crate::api::allocator::Allocator;
 use crate::policy::mechanisms::NumaPlace;
+use crate::policy::watermark::Marks;
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::Shared;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::migratetype::MigrateType;
-use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::numa_stat::{Numa, numa_told};
 
@@ -43,7 +44,88 @@ pub struct Counters {
     pub fragment_stall_ns: u64,
 }
 
+/// A zone's memory and marks, in frames: what can be read without a look at lists and pageblocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneMemory {
+    /// From the first frame to the last, holes included.
+    pub span: PfnRange,
+    /// Memory, whoever has it.
+    pub present: u64,
+    /// Of `present`, what the allocator may allocate.
+    pub managed: u64,
+    /// On the zone's free lists.
+    pub free: u64,
+    /// Of `free`, in pageblocks of type CMA.
+    pub free_cma: u64,
+    /// The marks, without the boost.
+    pub marks: Marks,
+    /// By how much the marks are raised for the moment.
+    pub boost: u64,
+}
+
+/// An allocator's memory in few numbers, in frames.
+///
+/// The figures of a busy allocator are those of no single moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Memory, whoever has it.
+    pub present: u64,
+    /// Of `present`, what the allocator may allocate: all but what is withheld.
+    pub managed: u64,
+    /// Free in a zone.
+    pub free: u64,
+    /// Allocated; 0 if more was freed, by frees of one block in the same instant.
+    pub allocated: u64,
+    /// Neither: kept by CPUs for the next requests, or in quarantine.
+    pub cached: u64,
+    /// Ever allocated.
+    pub total_allocated: u64,
+    /// Ever freed.
+    pub total_freed: u64,
+}
+
 impl<M: Machine> Allocator<'_, M> {
+    /// Returns memory and calls summed up over all zones and CPUs.
+    ///
+    /// Takes no lock, and reads counters only.
+    pub fn totals(&self) -> Totals {
+        let world = self.world();
+        let mut sum = Totals::default();
+        for zone in world.zones {
+            let event = |event| world.pcps.event_racy(&world.shared, zone, event);
+            let memory = self.memory_of(zone);
+            sum.present = sum.present.saturating_add(memory.present);
+            sum.managed = sum.managed.saturating_add(memory.managed);
+            sum.free = sum.free.saturating_add(memory.free);
+            sum.total_allocated = sum.total_allocated.wrapping_add(event(ZoneEvent::AllocFrames));
+            sum.total_freed = sum.total_freed.wrapping_add(event(ZoneEvent::FreeFrames));
+        }
+        // Other CPUs allocate and free while the counters are read.
+        sum.allocated = sum.total_allocated.saturating_sub(sum.total_freed);
+        sum.cached = sum.managed.saturating_sub(sum.free).saturating_sub(sum.allocated);
+        sum
+    }
+
+    /// Returns a zone's memory and marks; none if there is no such zone.
+    ///
+    /// Takes no lock, and reads counters only.
+    pub fn zone_memory(&self, zone: ZoneIdx) -> Option<ZoneMemory> {
+        self.world().zone(zone).map(|zone| self.memory_of(zone))
+    }
+
+    fn memory_of(&self, zone: &Zone<M>) -> ZoneMemory {
+        let free = zone.stat.memory_exact(&self.world().shared.stats, zone.idx);
+        ZoneMemory {
+            span: zone.span,
+            present: zone.present.load(Ordering::Relaxed),
+            managed: zone.managed.load(Ordering::Relaxed),
+            free: free.free,
+            free_cma: free.cma,
+            marks: zone.stat.marks(),
+            boost: zone.stat.boost(),
+        }
+    }
+
     /// Returns the slow paths' counters.
     pub fn counters(&self) -> Counters {
         let events = &self.world().shared.events;
@@ -155,20 +237,19 @@ impl<M: Machine> Source for Allocator<'_, M> {
     fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
         let zone = self.world().zone(idx)?;
         let blocks = self.pageblocks_by_type(zone);
-        let memory = zone.stat.memory_exact(&self.world().shared.stats, idx);
         let pageblock = self.geometry().pageblock_order.frames();
-        let marks = zone.stat.marks();
+        let ZoneMemory { span, present, managed, free, free_cma, marks, boost } = self.memory_of(zone);
         Some(ZoneSnapshot {
             node: zone.node(),
             kind: zone.kind(),
-            start_pfn: zone.span.start,
-            spanned: zone.span.frames(),
-            present: zone.present.load(Ordering::Relaxed),
-            managed: zone.managed.load(Ordering::Relaxed),
+            start_pfn: span.start,
+            spanned: span.frames(),
+            present,
+            managed,
             cma: blocks.get(MigrateType::Cma.index()).copied().unwrap_or(0).saturating_mul(pageblock),
-            free: memory.free,
-            free_cma: memory.cma,
-            boost: zone.stat.boost(),
+            free,
+            free_cma,
+            boost,
             min: marks.min,
             low: marks.low,
             high: marks.high,

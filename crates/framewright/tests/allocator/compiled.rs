@@ -7,14 +7,14 @@ use framewright::config::SectionInit;
 use framewright::error::Feature;
 use framewright::machine::{Machine, Need, NoPerCpu, Reclaimed, Waiter};
 use framewright::mechanisms::{Depot, Hardened, PRESETS};
-use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
+use framewright::report::{BuddyInfo, PageTypeInfo, Source, VmStat, ZoneInfo, ZoneSnapshot};
 use framewright::request::{
     __GFP_DMA32, __GFP_ZERO, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy,
 };
 use framewright::units::PfnRange;
 use framewright::{
     AllocError, Allocator, BootError, Config, CpuId, Features, FreeError, Geometry, Layout, Mechanisms, MigrateType,
-    NodeId, Order, Pfn, Region, Request, Why,
+    NodeId, Order, Pfn, Region, Request, Why, ZoneIdx, ZoneKind,
 };
 use framewright_rt::{Solo, Storage};
 use proptest::prelude::*;
@@ -215,8 +215,30 @@ fn play<M: Played>(config: &Config<'_>, flags: &[Gfp], steps: &[Step]) -> (Vec<A
     };
     let answers = steps.iter().map(answer).collect();
     pages.validate().unwrap();
+    check_totals(&pages);
     let reports = format!("{}{}{}{}", BuddyInfo(&pages), PageTypeInfo(&pages), ZoneInfo(&pages), VmStat(&pages));
     (answers, reports)
+}
+
+/// The sums of counters are those of the zones that the reports show.
+fn check_totals<M: Machine>(pages: &Allocator<'_, M>) {
+    let kinds = (pages.nodes() * ZoneKind::COUNT) as u16;
+    let zones: Vec<_> =
+        (0..kinds).filter_map(|idx| pages.zone(ZoneIdx(idx)).map(|zone| (ZoneIdx(idx), zone))).collect();
+    for (idx, zone) in &zones {
+        let memory = pages.zone_memory(*idx).unwrap();
+        assert_eq!((memory.span.start, memory.span.frames()), (zone.start_pfn, zone.spanned));
+        assert_eq!((memory.present, memory.managed, memory.free), (zone.present, zone.managed, zone.free));
+        assert_eq!((memory.marks.min, memory.marks.high, memory.boost), (zone.min, zone.high, zone.boost));
+    }
+    assert_eq!(pages.zone_memory(ZoneIdx(kinds)), None);
+    let (totals, events) = (pages.totals(), pages.events());
+    let sum = |of: fn(&ZoneSnapshot) -> u64| zones.iter().map(|(_, zone)| of(zone)).sum::<u64>();
+    let memory = (totals.present, totals.managed, totals.free);
+    assert_eq!(memory, (sum(|zone| zone.present), sum(|zone| zone.managed), sum(|zone| zone.free)));
+    let (allocated, freed) = (events.pgalloc.iter().sum::<u64>(), events.pgfree);
+    assert_eq!((totals.total_allocated, totals.total_freed, totals.allocated), (allocated, freed, allocated - freed));
+    assert_eq!(totals.cached, totals.managed - totals.free - totals.allocated);
 }
 
 fn behaves_as_configured<M: Played>(steps: &[Step]) {
