@@ -11,13 +11,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use framewright::{Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
-use framewright_ffi::boundary::{InArray, Out, OutArray};
+use framewright_ffi::boundary::Out;
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_OK};
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
-use crate::bulk::{Counts, alloc_bulk, free_bulk};
+use crate::bulk::{alloc_bulk, free_bulk};
 use crate::handles::{ArenaRecord, Living, fw_arena};
 
 /// Allocates a block of 2^`order` pages and stores its address in `*block`.
@@ -166,16 +166,9 @@ pub unsafe extern "C" fn fw_alloc_bulk(
 ) -> c_int {
     guarded(|| {
         let living = living(arena)?;
+        let alloc = |request: &Request, pfns: &mut [Pfn]| living.pages().alloc_bulk(request, pfns);
         // SAFETY: the caller's promise.
-        let allocated = unsafe { Out::new(allocated) }?;
-        // SAFETY: the caller's promise.
-        let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
-            let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
-            let request = Request { order: order_of(order), ..Request::page(gfp) };
-            alloc_bulk(living.place(), blocks.entries(), |pfns| living.pages().alloc_bulk(&request, pfns))
-        });
-        allocated.put(served.unwrap_or(0));
-        served.map(|_| ())
+        unsafe { alloc_bulk(living.place(), (flags, order), (count, blocks), allocated, alloc) }
     })
 }
 
@@ -203,10 +196,10 @@ pub unsafe extern "C" fn fw_free_bulk(
 ) -> c_int {
     guarded(|| {
         let living = living(arena)?;
+        let free = |pfns: &[Pfn], order| living.pages().free_bulk(pfns, order);
+        let (blocks, counts) = ((count, blocks), (freed, refused));
         // SAFETY: the caller's promise.
-        let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
-        let free = |pfns: &[Pfn]| living.pages().free_bulk(pfns, order_of(order));
-        counts.tell(free_bulk(living.place(), blocks.values(), free)).map_err(|error| living.free_error(error))
+        unsafe { free_bulk(living.place(), order, blocks, counts, free, |error| living.free_error(error)) }
     })
 }
 

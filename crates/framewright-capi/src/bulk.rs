@@ -1,84 +1,84 @@
 //! Bulk calls: addresses become frames and frames addresses, a part at a time.
+//!
+//! The plain calls and those of a local handle differ in whose allocator they call, which is an argument here.
 #![allow(unsafe_code, reason = "pointers of C programs are used through `boundary.rs`, by their caller's promise")]
 
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::{c_int, c_uint, c_void};
 
-use framewright::{AllocError, BulkFree, FreeError, Pfn};
-use framewright_ffi::boundary::Out;
+use framewright::{AllocError, BulkFree, FreeError, Order, Pfn, Request};
+use framewright_ffi::boundary::{InArray, Out, OutArray};
+use framewright_ffi::bulk::Counts;
 use framewright_ffi::error::Code;
+use framewright_ffi::numbers::FW_E_FLAGS;
+use framewright_ffi::request::{gfp, order_of};
 
 use crate::place::Place;
 
-/// Blocks that a bulk call converts at a time.
+/// Blocks that are converted at a time.
 const BULK: usize = 64;
 
-/// Allocates blocks, a part at a time; returns how many.
+/// Allocates `count` blocks by `alloc`, and stores their addresses and number.
 ///
 /// # Errors
-/// As `alloc`, if not even one block was allocated.
-pub(crate) fn alloc_bulk(
+/// Those of `fw_alloc_bulk`.
+///
+/// # Safety
+/// `count` pointers can be written to `blocks`, and a number to `allocated`.
+pub(crate) unsafe fn alloc_bulk(
     place: &Place,
-    blocks: &mut [MaybeUninit<*mut c_void>],
-    alloc: impl Fn(&mut [Pfn]) -> Result<usize, AllocError>,
-) -> Result<usize, c_int> {
-    let (mut pfns, mut done) = ([Pfn(0); BULK], 0);
-    for visit in blocks.chunks_mut(BULK) {
-        let pfns = &mut pfns[..visit.len()];
-        let served = match alloc(pfns) {
-            Ok(served) => served,
-            Err(error) if done == 0 => return Err(error.code()),
-            Err(_) => break,
-        };
-        place.pointers(&pfns[..served], visit);
-        done += served;
-        if served < visit.len() {
-            break;
+    (flags, order): (u32, c_uint),
+    (count, blocks): (usize, *mut *mut c_void),
+    allocated: *mut usize,
+    alloc: impl Fn(&Request, &mut [Pfn]) -> Result<usize, AllocError>,
+) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let allocated = unsafe { Out::new(allocated) }?;
+    // SAFETY: the caller's promise.
+    let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
+        let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
+        let request = Request { order: order_of(order), ..Request::page(gfp) };
+        let (mut pfns, mut done) = ([Pfn(0); BULK], 0);
+        for visit in blocks.entries().chunks_mut(BULK) {
+            let pfns = &mut pfns[..visit.len()];
+            let served = match alloc(&request, pfns) {
+                Ok(served) => served,
+                Err(error) if done == 0 => return Err(error.code()),
+                Err(_) => break,
+            };
+            place.pointers(&pfns[..served], visit);
+            done += served;
+            if served < visit.len() {
+                break;
+            }
         }
-    }
-    Ok(done)
+        Ok(done)
+    });
+    allocated.put(served.unwrap_or(0));
+    served.map(|_| ())
 }
 
-/// Frees blocks, a part at a time.
-pub(crate) fn free_bulk(place: &Place, blocks: &[*mut c_void], free: impl Fn(&[Pfn]) -> BulkFree) -> BulkFree {
+/// Frees `count` blocks by `free`, and stores what became of them.
+///
+/// # Errors
+/// Those of `fw_free_bulk`; `code` says which number a refusal has.
+///
+/// # Safety
+/// `blocks` holds `count` pointers, and a number can be written to `freed` and to `refused`, if they are not NULL.
+pub(crate) unsafe fn free_bulk(
+    place: &Place,
+    order: c_uint,
+    (count, blocks): (usize, *const *mut c_void),
+    (freed, refused): (*mut usize, *mut usize),
+    free: impl Fn(&[Pfn], Order) -> BulkFree,
+    code: impl FnOnce(FreeError) -> c_int,
+) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
     let (mut pfns, mut result) = ([Pfn(0); BULK], BulkFree::default());
-    for visit in blocks.chunks(BULK) {
+    for visit in blocks.values().chunks(BULK) {
         let pfns = &mut pfns[..visit.len()];
         place.frames(visit, pfns);
-        result.add(free(pfns));
+        result.add(free(pfns, order_of(order)));
     }
-    result
-}
-
-/// Where a program wants to read what became of the blocks that it freed.
-pub(crate) struct Counts {
-    freed: Option<Out<usize>>,
-    refused: Option<Out<usize>>,
-}
-
-impl Counts {
-    /// # Errors
-    /// A pointer is not aligned.
-    ///
-    /// # Safety
-    /// A number can be written to each that is not NULL.
-    pub(crate) unsafe fn new(freed: *mut usize, refused: *mut usize) -> Result<Self, c_int> {
-        // SAFETY: the caller's promise.
-        unsafe { Ok(Counts { freed: Out::optional(freed)?, refused: Out::optional(refused)? }) }
-    }
-
-    /// Stores the numbers.
-    ///
-    /// # Errors
-    /// The reason for the first refusal.
-    pub(crate) fn tell(self, result: BulkFree) -> Result<(), FreeError> {
-        if let Some(freed) = self.freed {
-            freed.put(result.freed);
-        }
-        let Some((at, error)) = result.first else { return Ok(()) };
-        if let Some(refused) = self.refused {
-            refused.put(at);
-        }
-        Err(error)
-    }
+    counts.tell(result).map_err(code)
 }

@@ -4,13 +4,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use framewright::{Gfp, Order, Pfn, Request};
-use framewright_ffi::boundary::{InArray, Out, OutArray};
+use framewright_ffi::boundary::Out;
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{FW_E_FLAGS, FW_E_LOCAL, FW_E_THREAD, FW_OK};
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
-use crate::bulk::{Counts, alloc_bulk, free_bulk};
+use crate::bulk::{alloc_bulk, free_bulk};
 use crate::handles::{LocalRecord, fw_arena, fw_local};
 
 /// Opens a local handle of an arena for the calling thread, and stores it in `*local`.
@@ -158,16 +158,9 @@ pub unsafe extern "C" fn fw_local_alloc_bulk(
 ) -> c_int {
     guarded(|| {
         let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
+        let alloc = |request: &Request, pfns: &mut [Pfn]| open.cpu().alloc_bulk(request, pfns);
         // SAFETY: the caller's promise.
-        let allocated = unsafe { Out::new(allocated) }?;
-        // SAFETY: the caller's promise.
-        let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
-            let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
-            let request = Request { order: order_of(order), ..Request::page(gfp) };
-            alloc_bulk(open.place(), blocks.entries(), |pfns| open.cpu().alloc_bulk(&request, pfns))
-        });
-        allocated.put(served.unwrap_or(0));
-        served.map(|_| ())
+        unsafe { alloc_bulk(open.place(), (flags, order), (count, blocks), allocated, alloc) }
     })
 }
 
@@ -190,9 +183,9 @@ pub unsafe extern "C" fn fw_local_free_bulk(
 ) -> c_int {
     guarded(|| {
         let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
+        let free = |pfns: &[Pfn], order| open.cpu().free_bulk(pfns, order);
+        let (blocks, counts) = ((count, blocks), (freed, refused));
         // SAFETY: the caller's promise.
-        let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
-        let free = |pfns: &[Pfn]| open.cpu().free_bulk(pfns, order_of(order));
-        counts.tell(free_bulk(open.place(), blocks.values(), free)).map_err(|error| open.free_error(error))
+        unsafe { free_bulk(open.place(), order, blocks, counts, free, |error| open.free_error(error)) }
     })
 }

@@ -8,13 +8,10 @@ use std::mem::offset_of;
 
 use framewright::Pfn;
 use framewright::mechanisms::Hardened;
-use framewright::report::{BuddyInfo, PageTypeInfo, VmStat, ZoneInfo};
 use framewright_ffi::boundary::{Text, Versioned, write_sized};
 use framewright_ffi::error::{message, name};
-use framewright_ffi::numbers::{
-    FW_E_DAMAGED, FW_E_OPTION, FW_OK, FW_TEXT_BUDDYINFO, FW_TEXT_PAGETYPEINFO, FW_TEXT_VMSTAT, FW_TEXT_ZONEINFO,
-    FW_VERSION,
-};
+use framewright_ffi::numbers::{FW_OK, FW_VERSION};
+use framewright_ffi::report::{report, verdict};
 use framewright_rt::CpuMode;
 
 use crate::boundary::{guarded, living};
@@ -147,14 +144,9 @@ pub unsafe extern "C" fn fw_arena_text(arena: *mut fw_arena, text: c_uint, buffe
         let living = living(arena)?;
         // SAFETY: the caller's promise.
         let buffer = unsafe { Text::new(buffer, size) }?;
-        let source = living.arena().source();
         length.set(match text {
-            FW_TEXT_BUDDYINFO => buffer.put(BuddyInfo(source)),
-            FW_TEXT_ZONEINFO => buffer.put(ZoneInfo(source)),
-            FW_TEXT_VMSTAT => buffer.put(VmStat(source)),
-            FW_TEXT_PAGETYPEINFO => buffer.put(PageTypeInfo(source)),
             FW_TEXT_REPORT => buffer.put(report_of(living)),
-            _ => return Err(FW_E_OPTION),
+            _ => report(text, living.arena().source(), &buffer)?,
         });
         Ok(())
     });
@@ -177,14 +169,7 @@ pub unsafe extern "C" fn fw_arena_validate(arena: *mut fw_arena, why: *mut c_cha
         let living = living(arena)?;
         // SAFETY: the caller's promise.
         let why = unsafe { Text::new(why, size) }?;
-        match living.arena().validate() {
-            Ok(_) => why.put(""),
-            Err(violation) => {
-                why.put(violation);
-                return Err(FW_E_DAMAGED);
-            }
-        };
-        Ok(())
+        verdict(living.arena().validate(), &why)
     })
 }
 

@@ -13,7 +13,8 @@ use core::mem::MaybeUninit;
 
 use framewright::units::{Order, Pfn};
 use framewright::{Gfp, Request};
-use framewright_ffi::boundary::{InArray, Out, OutArray};
+use framewright_ffi::boundary::{InArray, OutArray};
+use framewright_ffi::bulk::Counts;
 use framewright_ffi::error::{Code, count, status};
 use framewright_ffi::numbers::FW_OK;
 use framewright_ffi::request::order_of;
@@ -153,18 +154,8 @@ pub unsafe extern "C" fn fw_kernel_free_bulk(
     let free = || {
         let pages = booted()?;
         // SAFETY: the caller's promise. A `Pfn` is a transparent number.
-        let frames = unsafe { InArray::new(frames.cast::<Pfn>(), given) }?;
-        // SAFETY: the caller's promise.
-        let (freed, refused) = unsafe { (Out::optional(freed)?, Out::optional(refused)?) };
-        let result = pages.free_bulk(frames.values(), order_of(order));
-        if let Some(freed) = freed {
-            freed.put(result.freed);
-        }
-        let Some((at, error)) = result.first else { return Ok(()) };
-        if let Some(refused) = refused {
-            refused.put(at);
-        }
-        Err(error.code())
+        let (frames, counts) = unsafe { (InArray::new(frames.cast::<Pfn>(), given)?, Counts::new(freed, refused)?) };
+        counts.tell(pages.free_bulk(frames.values(), order_of(order))).map_err(|error| error.code())
     };
     status(free())
 }

@@ -5,13 +5,11 @@
 use core::ffi::{c_char, c_int, c_uint};
 use core::mem::offset_of;
 
-use framewright::report::{BuddyInfo, PageTypeInfo, Source, VmStat, ZoneInfo};
-use framewright::{ZoneIdx, ZoneKind};
+use framewright::Totals;
 use framewright_ffi::boundary::{Text, Versioned, write_sized};
 use framewright_ffi::error::{message, name, status};
-use framewright_ffi::numbers::{
-    FW_E_DAMAGED, FW_E_OPTION, FW_TEXT_BUDDYINFO, FW_TEXT_PAGETYPEINFO, FW_TEXT_VMSTAT, FW_TEXT_ZONEINFO, FW_VERSION,
-};
+use framewright_ffi::numbers::FW_VERSION;
+use framewright_ffi::report::{report, verdict};
 use framewright_kernel::Pages;
 
 use crate::kernel::{CKernel, booted};
@@ -83,24 +81,17 @@ pub unsafe extern "C" fn fw_kernel_get_stats(stats: *mut fw_kernel_stats) -> c_i
 }
 
 fn stats_of(pages: &Pages<CKernel>) -> fw_kernel_stats {
-    let kinds = pages.nodes().saturating_mul(ZoneKind::COUNT) as u16;
-    let zones = (0..kinds).filter_map(|zone| pages.zone(ZoneIdx(zone)));
-    let (present, managed, free) = zones.fold((0_u64, 0_u64, 0_u64), |(present, managed, free), zone| {
-        (present.saturating_add(zone.present), managed.saturating_add(zone.managed), free.saturating_add(zone.free))
-    });
-    let (events, counters) = (pages.events(), pages.counters());
-    let total_allocated = events.pgalloc.iter().fold(0_u64, |sum, &frames| sum.wrapping_add(frames));
-    // Other CPUs allocate and free while the counts are summed up.
-    let allocated = total_allocated.saturating_sub(events.pgfree);
+    let Totals { present, managed, free, allocated, cached, total_allocated, total_freed } = pages.totals();
+    let counters = pages.counters();
     fw_kernel_stats {
         size: size_of::<fw_kernel_stats>(),
         present,
         managed,
         free,
         allocated,
-        cached: managed.saturating_sub(free).saturating_sub(allocated),
+        cached,
         total_allocated,
-        total_freed: events.pgfree,
+        total_freed,
         failed: counters.failed,
         bad_frees: counters.bad_frees,
         written_after_free: counters.written_after_free,
@@ -130,13 +121,7 @@ pub unsafe extern "C" fn fw_kernel_text(text: c_uint, buffer: *mut c_char, size:
         let pages = booted()?;
         // SAFETY: the caller's promise.
         let buffer = unsafe { Text::new(buffer, size) }?;
-        match text {
-            FW_TEXT_BUDDYINFO => Ok(buffer.put(BuddyInfo(pages))),
-            FW_TEXT_ZONEINFO => Ok(buffer.put(ZoneInfo(pages))),
-            FW_TEXT_VMSTAT => Ok(buffer.put(VmStat(pages))),
-            FW_TEXT_PAGETYPEINFO => Ok(buffer.put(PageTypeInfo(pages))),
-            _ => Err(FW_E_OPTION),
-        }
+        report(text, pages, &buffer)
     };
     write().unwrap_or_else(|code| code)
 }
@@ -157,14 +142,7 @@ pub unsafe extern "C" fn fw_kernel_validate(why: *mut c_char, size: usize) -> c_
         let pages = booted()?;
         // SAFETY: the caller's promise.
         let why = unsafe { Text::new(why, size) }?;
-        match pages.validate() {
-            Ok(_) => why.put(""),
-            Err(violation) => {
-                why.put(violation);
-                return Err(FW_E_DAMAGED);
-            }
-        };
-        Ok(())
+        verdict(pages.validate(), &why)
     };
     status(validate())
 }
