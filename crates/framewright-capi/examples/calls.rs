@@ -18,9 +18,11 @@
 //! The limit, 1.2, is for `c` against `rust`: the call in Rust with the same arguments and the same result.
 #![allow(unsafe_code, reason = "C functions are called, and `Arena::allocator`; all blocks are the program's own")]
 
+mod counting;
+
 use std::ffi::{c_uint, c_void};
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::ptr::{NonNull, null_mut};
 
 use framewright::request::GFP_USER;
@@ -30,6 +32,8 @@ use framewright_capi::{
     fw_local, fw_local_alloc, fw_local_free, fw_local_open, fw_options, fw_options_init,
 };
 use framewright_rt::{Arena, LocalArena, Native, Pages};
+
+use counting::Counting;
 
 /// Pages of a batch, and batches: before any is counted, and while they are.
 const PAGES: usize = 64;
@@ -440,30 +444,11 @@ fn run(caller: &str, call: &str) -> Option<()> {
     Some(())
 }
 
-/// Counts the instructions for a page by callgrind.
-fn count(caller: &str, call: &str, what: &str) -> Result<f64, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    valgrind.arg(format!("--toggle-collect=*counted_{what}*")).arg(program).args([caller, call]);
-    let output = valgrind.output().map_err(|error| format!("valgrind: {error}"))?;
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let collected = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-    match collected {
-        Some(collected) if output.status.success() => Ok(collected / (PAGES * BATCHES) as f64),
-        _ => Err(format!("valgrind: {log}")),
-    }
-}
-
 /// Prints the table.
-fn table() -> Result<(), String> {
+fn table(counting: &Counting) -> Result<(), String> {
     println!("{:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "", "c", "rust", "c/rust", "number", "arena");
     for (call, what) in CALLS.iter().flat_map(|call| WHATS.map(|what| (call, what))) {
-        let mut counts = [0.0; CALLERS.len()];
-        for (counted, caller) in counts.iter_mut().zip(CALLERS) {
-            *counted = count(caller, call, what)?;
-        }
-        let [c, rust, number, arena] = counts;
+        let [c, rust, number, arena] = counting.counts(CALLERS, call, what)?;
         let ratio = c / rust;
         println!("{:<12} {c:>8.2} {rust:>8.2} {ratio:>8.3} {number:>8.2} {arena:>8.2}", format!("{call} {what}"));
     }
@@ -471,18 +456,6 @@ fn table() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
-        [] => table(),
-        [caller, call] => run(caller, call).ok_or("usage: calls [c|rust|number|arena plain|local|bulk]".to_owned()),
-        _ => Err("usage: calls [c|rust|number|arena plain|local|bulk]".to_owned()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("calls: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let counting = Counting { name: "calls", usage: "c|rust|number|arena plain|local|bulk", blocks: PAGES * BATCHES };
+    counting.main(table, run)
 }

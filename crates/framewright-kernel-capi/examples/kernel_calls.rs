@@ -16,9 +16,12 @@
 //! The limit for `c` against `rust` is 1.2: each test that the allocator is booted.
 #![allow(unsafe_code, reason = "C functions are called, and the hooks defined; all blocks are the program's own")]
 
+#[path = "../../framewright-capi/examples/counting/mod.rs"]
+mod counting;
+
 use std::ffi::c_uint;
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,6 +31,8 @@ use framewright_kernel_capi::{
     FW_OK, fw_kernel_alloc, fw_kernel_alloc_bulk, fw_kernel_alloc_nolock, fw_kernel_boot, fw_kernel_bytes,
     fw_kernel_free, fw_kernel_free_bulk, fw_kernel_free_nolock, fw_kernel_options, fw_region, pages,
 };
+
+use counting::Counting;
 
 /// Frames of a batch, and batches: before any is counted, and while they are.
 const FRAMES: usize = 64;
@@ -255,48 +260,17 @@ fn run(caller: &str, call: &str) -> Option<()> {
     Some(())
 }
 
-/// Counts the instructions for a frame by callgrind.
-fn count(caller: &str, call: &str, what: &str) -> Result<f64, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    valgrind.arg(format!("--toggle-collect=*counted_{what}*")).arg(program).args([caller, call]);
-    let output = valgrind.output().map_err(|error| format!("valgrind: {error}"))?;
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let collected = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-    match collected {
-        Some(collected) if output.status.success() => Ok(collected / (FRAMES * BATCHES) as f64),
-        _ => Err(format!("valgrind: {log}")),
-    }
-}
-
 /// Prints the table.
-fn table() -> Result<(), String> {
+fn table(counting: &Counting) -> Result<(), String> {
     println!("{:<14} {:>8} {:>8} {:>8}", "", "c", "rust", "c/rust");
     for (call, what) in CALLS.iter().flat_map(|call| WHATS.map(|what| (call, what))) {
-        let mut counts = [0.0; CALLERS.len()];
-        for (counted, caller) in counts.iter_mut().zip(CALLERS) {
-            *counted = count(caller, call, what)?;
-        }
-        let [c, rust] = counts;
+        let [c, rust] = counting.counts(CALLERS, call, what)?;
         println!("{:<14} {c:>8.2} {rust:>8.2} {:>8.3}", format!("{call} {what}"), c / rust);
     }
     Ok(())
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
-        [] => table(),
-        [caller, call] => run(caller, call).ok_or("usage: kernel_calls [c|rust plain|bulk|nolock]".to_owned()),
-        _ => Err("usage: kernel_calls [c|rust plain|bulk|nolock]".to_owned()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("kernel_calls: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let counting = Counting { name: "kernel_calls", usage: "c|rust plain|bulk|nolock", blocks: FRAMES * BATCHES };
+    counting.main(table, run)
 }
