@@ -176,7 +176,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Free frames of a zone at this moment; frames on per-CPU lists are not counted.
     pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
+        self.world.zone(zone).map_or(0, |zone| zone.memory_exact(&self.world.shared).free)
     }
 
     /// Refuses a call that takes memory by its place, where it would change the types of pageblocks.

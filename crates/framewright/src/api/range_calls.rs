@@ -200,7 +200,7 @@ impl<M: Machine> Allocator<'_, M> {
         let world = self.world();
         let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
         let range = world.search_range(frames, align, &plan, |_| true, |_| true);
-        let has_room = |zone: &Zone<M>| zone.has_free(&world.shared, frames);
+        let has_room = |zone: &Zone<M>| zone.memory_exact(&world.shared).free >= frames;
         let why = || if world.all_zones(&plan).any(has_room) { Why::Fragmented } else { Why::Watermark };
         let range = range.ok_or_else(|| AllocError::NoMemory { why: why() })?;
         self.announce_range(range, request.gfp);

@@ -114,7 +114,7 @@ impl<M: Machine> Allocator<'_, M> {
     }
 
     fn memory_of(&self, zone: &Zone<M>) -> ZoneMemory {
-        let free = zone.stat.memory_exact(&self.world().shared.stats, zone.idx);
+        let free = zone.memory_exact(&self.world().shared);
         ZoneMemory {
             span: zone.span,
             present: zone.present.load(Ordering::Relaxed),

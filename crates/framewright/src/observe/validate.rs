@@ -428,7 +428,7 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCou
             .map(|(order, mt)| zone.blocks_racy(&world.shared, order, mt).frames(order).0)
             .fold(0_u64, u64::saturating_add)
     };
-    let memory = zone.stat.memory_exact(&world.shared.stats, zone.idx);
+    let memory = zone.memory_exact(&world.shared);
     equal("B4", None, sum(|mt| mt != MigrateType::Isolate), memory.free)?;
     equal("B4", None, sum(|mt| mt == MigrateType::Cma), memory.cma)?;
     equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), memory.highatomic)?;

@@ -226,7 +226,7 @@ impl<M: Machine> Zone<M> {
             )
         };
         // A request is never refused because of the CPUs' deltas.
-        let exact = || self.stat.has_deltas().then(|| self.stat.memory_exact(&shared.stats, self.idx));
+        let exact = || self.stat.has_deltas().then(|| self.memory_exact(shared));
         may_take(self.stat.memory_racy(&shared.stats, self.idx)) || exact().is_some_and(may_take)
     }
 
@@ -243,7 +243,7 @@ impl<M: Machine> Zone<M> {
     ) -> bool {
         shared.machine.step(Step::Watermark);
         let memory = if self.stat.has_deltas() {
-            self.stat.memory_exact(&shared.stats, self.idx)
+            self.memory_exact(shared)
         } else {
             self.stat.memory_racy(&shared.stats, self.idx)
         };
@@ -264,9 +264,9 @@ impl<M: Machine> Zone<M> {
         Kept { mark, reserve }
     }
 
-    /// Returns whether as many frames are free, whatever the marks say.
-    pub(crate) fn has_free(&self, shared: &Shared<'_, M>, frames: u64) -> bool {
-        self.stat.memory_exact(&shared.stats, self.idx).free >= frames
+    /// Returns free memory with the CPUs' deltas.
+    pub(crate) fn memory_exact(&self, shared: &Shared<'_, M>) -> FreeMemory {
+        self.stat.memory_exact(&shared.stats, self.idx)
     }
 
     /// Returns whether the zone stays above a mark after it gives `frames` frames.
@@ -277,7 +277,7 @@ impl<M: Machine> Zone<M> {
         highest: ZoneKind,
         alloc_flags: AllocFlags,
     ) -> bool {
-        let memory = self.stat.memory_exact(&shared.stats, self.idx);
+        let memory = self.memory_exact(shared);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };
         is_above(Order(0), left, self.kept_from(Order(0), highest, alloc_flags), alloc_flags)
     }
