@@ -320,7 +320,7 @@
 #define FW_E_RANGE -23
 
 /**
- * No block of this order can start at this page.
+ * No block of this order can start at this page, or the address lies inside a page.
  */
 #define FW_E_MISALIGNED -24
 
@@ -615,7 +615,7 @@
 #define FW_E_RESERVED -86
 
 /**
- * The descriptors lie in usable memory that the boot options do not reserve.
+ * The descriptors lie in usable memory that the boot options do not reserve, or above all memory.
  */
 #define FW_E_UNRESERVED -87
 
@@ -1001,8 +1001,8 @@ int fw_find(struct fw_arena *arena, const void *address, void **block, unsigned 
  * Its calls cost about a tenth less than the plain ones, which the thread may still make. The thread keeps one of the
  * arena's CPUs until it closes the handle. It is closed when the thread exits, at the latest.
  *
- * With `cpus` of n, n - 1 handles can be open at once. A thread that has called the arena has its CPU until it exits,
- * also without a handle. So set `cpus` to the number of threads that use the arena, plus one. Only with `cpus` of 1
+ * With `cpus` of n, n - 1 handles can be open at once. A thread that has allocated, freed or validated has its CPU
+ * until it exits, also without a handle. So set `cpus` to the number of such threads, plus one. Only with `cpus` of 1
  * do other threads wait while a handle is open, and none may grow or shrink the arena then.
  *
  * @return 0; or an error: FW_E_ARENA, FW_E_NULL, FW_E_UNALIGNED; FW_E_HANDLES if the process has 4,096 open ones;

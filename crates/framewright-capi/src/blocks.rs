@@ -12,12 +12,13 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use framewright::{Gfp, NodeId, Order, Pfn, PfnRange, Policy, Request};
 use framewright_ffi::boundary::Out;
+use framewright_ffi::bulk::Counts;
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{FW_E_ALIGNMENT, FW_E_FLAGS, FW_E_FOREIGN, FW_E_NODE, FW_E_NULL, FW_OK};
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
-use crate::bulk::{alloc_bulk, free_bulk};
+use crate::bulk::{self, alloc_bulk, free_bulk};
 use crate::handles::{ArenaRecord, Living, fw_arena};
 
 /// Allocates a block of 2^`order` pages and stores its address in `*block`.
@@ -164,12 +165,14 @@ pub unsafe extern "C" fn fw_alloc_bulk(
     blocks: *mut *mut c_void,
     allocated: *mut usize,
 ) -> c_int {
-    guarded(|| {
+    let alloc = || {
         let living = living(arena)?;
         let alloc = |request: &Request, pfns: &mut [Pfn]| living.pages().alloc_bulk(request, pfns);
         // SAFETY: the caller's promise.
-        unsafe { alloc_bulk(living.place(), (flags, order), (count, blocks), allocated, alloc) }
-    })
+        unsafe { alloc_bulk(living.place(), (flags, order), (count, blocks), alloc) }
+    };
+    // SAFETY: as above.
+    guarded(|| unsafe { bulk::count(allocated, alloc) })
 }
 
 /// Frees `count` blocks that were allocated with this order. Each is freed or refused on its own.
@@ -195,11 +198,12 @@ pub unsafe extern "C" fn fw_free_bulk(
     refused: *mut usize,
 ) -> c_int {
     guarded(|| {
+        // SAFETY: the caller's promise.
+        let counts = unsafe { Counts::new(freed, refused) }?;
         let living = living(arena)?;
         let free = |pfns: &[Pfn], order| living.pages().free_bulk(pfns, order);
-        let (blocks, counts) = ((count, blocks), (freed, refused));
-        // SAFETY: the caller's promise.
-        unsafe { free_bulk(living.place(), order, blocks, counts, free, |error| living.free_error(error)) }
+        // SAFETY: as above.
+        unsafe { free_bulk(living.place(), order, (count, blocks), counts, free, |error| living.free_error(error)) }
     })
 }
 

@@ -17,44 +17,52 @@ use crate::place::Place;
 /// Blocks that are converted at a time.
 const BULK: usize = 64;
 
-/// Allocates `count` blocks by `alloc`, and stores their addresses and number.
+/// Stores how many blocks `alloc` allocated; 0 after an error.
+///
+/// # Errors
+/// Those of `alloc`; the pointer is NULL or misaligned.
+///
+/// # Safety
+/// A number can be written to `allocated`.
+pub(crate) unsafe fn count(allocated: *mut usize, alloc: impl FnOnce() -> Result<usize, c_int>) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let allocated = unsafe { Out::new(allocated) }?;
+    let served = alloc();
+    allocated.put(served.unwrap_or(0));
+    served.map(|_| ())
+}
+
+/// Allocates `count` blocks by `alloc`, and stores their addresses; returns how many.
 ///
 /// # Errors
 /// Those of `fw_alloc_bulk`.
 ///
 /// # Safety
-/// `count` pointers can be written to `blocks`, and a number to `allocated`.
+/// `count` pointers can be written to `blocks`.
 pub(crate) unsafe fn alloc_bulk(
     place: &Place,
     (flags, order): (u32, c_uint),
     (count, blocks): (usize, *mut *mut c_void),
-    allocated: *mut usize,
     alloc: impl Fn(&Request, &mut [Pfn]) -> Result<usize, AllocError>,
-) -> Result<(), c_int> {
+) -> Result<usize, c_int> {
     // SAFETY: the caller's promise.
-    let allocated = unsafe { Out::new(allocated) }?;
-    // SAFETY: the caller's promise.
-    let served = unsafe { OutArray::new(blocks, count) }.and_then(|mut blocks| {
-        let gfp = gfp(flags).ok_or(FW_E_FLAGS)?;
-        let request = Request { order: order_of(order), ..Request::page(gfp) };
-        let (mut pfns, mut done) = ([Pfn(0); BULK], 0);
-        for visit in blocks.entries().chunks_mut(BULK) {
-            let pfns = &mut pfns[..visit.len()];
-            let served = match alloc(&request, pfns) {
-                Ok(served) => served,
-                Err(error) if done == 0 => return Err(error.code()),
-                Err(_) => break,
-            };
-            place.pointers(&pfns[..served], visit);
-            done += served;
-            if served < visit.len() {
-                break;
-            }
+    let mut blocks = unsafe { OutArray::new(blocks, count) }?;
+    let request = Request { order: order_of(order), ..Request::page(gfp(flags).ok_or(FW_E_FLAGS)?) };
+    let (mut pfns, mut done) = ([Pfn(0); BULK], 0);
+    for visit in blocks.entries().chunks_mut(BULK) {
+        let pfns = &mut pfns[..visit.len()];
+        let served = match alloc(&request, pfns) {
+            Ok(served) => served,
+            Err(error) if done == 0 => return Err(error.code()),
+            Err(_) => break,
+        };
+        place.pointers(&pfns[..served], visit);
+        done += served;
+        if served < visit.len() {
+            break;
         }
-        Ok(done)
-    });
-    allocated.put(served.unwrap_or(0));
-    served.map(|_| ())
+    }
+    Ok(done)
 }
 
 /// Frees `count` blocks by `free`, and stores what became of them.
@@ -63,17 +71,17 @@ pub(crate) unsafe fn alloc_bulk(
 /// Those of `fw_free_bulk`; `code` says which number a refusal has.
 ///
 /// # Safety
-/// `blocks` holds `count` pointers, and a number can be written to `freed` and to `refused`, if they are not NULL.
+/// `blocks` holds `count` pointers.
 pub(crate) unsafe fn free_bulk(
     place: &Place,
     order: c_uint,
     (count, blocks): (usize, *const *mut c_void),
-    (freed, refused): (*mut usize, *mut usize),
+    counts: Counts,
     free: impl Fn(&[Pfn], Order) -> BulkFree,
     code: impl FnOnce(FreeError) -> c_int,
 ) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
-    let (blocks, counts) = unsafe { (InArray::new(blocks, count)?, Counts::new(freed, refused)?) };
+    let blocks = unsafe { InArray::new(blocks, count) }?;
     let (mut pfns, mut result) = ([Pfn(0); BULK], BulkFree::default());
     for visit in blocks.values().chunks(BULK) {
         let pfns = &mut pfns[..visit.len()];

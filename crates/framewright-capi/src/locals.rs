@@ -5,12 +5,13 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use framewright::{Gfp, Order, Pfn, Request};
 use framewright_ffi::boundary::Out;
+use framewright_ffi::bulk::Counts;
 use framewright_ffi::error::Code;
 use framewright_ffi::numbers::{FW_E_FLAGS, FW_E_LOCAL, FW_E_THREAD, FW_OK};
 use framewright_ffi::request::{gfp, order_of};
 
 use crate::boundary::{guarded, is_simple, living};
-use crate::bulk::{alloc_bulk, free_bulk};
+use crate::bulk::{self, alloc_bulk, free_bulk};
 use crate::handles::{LocalRecord, fw_arena, fw_local};
 
 /// Opens a local handle of an arena for the calling thread, and stores it in `*local`.
@@ -18,8 +19,8 @@ use crate::handles::{LocalRecord, fw_arena, fw_local};
 /// Its calls cost about a tenth less than the plain ones, which the thread may still make. The thread keeps one of the
 /// arena's CPUs until it closes the handle. It is closed when the thread exits, at the latest.
 ///
-/// With `cpus` of n, n - 1 handles can be open at once. A thread that has called the arena has its CPU until it exits,
-/// also without a handle. So set `cpus` to the number of threads that use the arena, plus one. Only with `cpus` of 1
+/// With `cpus` of n, n - 1 handles can be open at once. A thread that has allocated, freed or validated has its CPU
+/// until it exits, also without a handle. So set `cpus` to the number of such threads, plus one. Only with `cpus` of 1
 /// do other threads wait while a handle is open, and none may grow or shrink the arena then.
 ///
 /// @return 0; or an error: FW_E_ARENA, FW_E_NULL, FW_E_UNALIGNED; FW_E_HANDLES if the process has 4,096 open ones;
@@ -156,12 +157,14 @@ pub unsafe extern "C" fn fw_local_alloc_bulk(
     blocks: *mut *mut c_void,
     allocated: *mut usize,
 ) -> c_int {
-    guarded(|| {
+    let alloc = || {
         let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
         let alloc = |request: &Request, pfns: &mut [Pfn]| open.cpu().alloc_bulk(request, pfns);
         // SAFETY: the caller's promise.
-        unsafe { alloc_bulk(open.place(), (flags, order), (count, blocks), allocated, alloc) }
-    })
+        unsafe { alloc_bulk(open.place(), (flags, order), (count, blocks), alloc) }
+    };
+    // SAFETY: as above.
+    guarded(|| unsafe { bulk::count(allocated, alloc) })
 }
 
 /// Frees as `fw_free_bulk` does, through a local handle.
@@ -182,10 +185,11 @@ pub unsafe extern "C" fn fw_local_free_bulk(
     refused: *mut usize,
 ) -> c_int {
     guarded(|| {
+        // SAFETY: the caller's promise.
+        let counts = unsafe { Counts::new(freed, refused) }?;
         let open = LocalRecord::of(local).ok_or_else(|| not_ours(local))?;
         let free = |pfns: &[Pfn], order| open.cpu().free_bulk(pfns, order);
-        let (blocks, counts) = ((count, blocks), (freed, refused));
-        // SAFETY: the caller's promise.
-        unsafe { free_bulk(open.place(), order, blocks, counts, free, |error| open.free_error(error)) }
+        // SAFETY: as above.
+        unsafe { free_bulk(open.place(), order, (count, blocks), counts, free, |error| open.free_error(error)) }
     })
 }

@@ -70,7 +70,13 @@ impl<T> Out<T> {
 
     /// Writes the result.
     #[inline(always)]
-    pub fn put(self, value: T) {
+    pub fn put(mut self, value: T) {
+        self.set(value);
+    }
+
+    /// Writes what the result is if the call ends here.
+    #[inline(always)]
+    pub fn set(&mut self, value: T) {
         // SAFETY: neither null nor misaligned, and writable by the promise of `new`'s caller.
         unsafe { self.0.write(value) }
     }

@@ -14,7 +14,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Checks both places, for the number of blocks freed and for the index of the first one refused.
+    /// Checks both places, for the number of blocks freed, which is 0 so far, and for the index of the first refused.
     ///
     /// # Errors
     /// A pointer is not aligned.
@@ -23,7 +23,11 @@ impl Counts {
     /// A number can be written to each that is not NULL.
     pub unsafe fn new(freed: *mut usize, refused: *mut usize) -> Result<Counts, c_int> {
         // SAFETY: the caller's promise.
-        unsafe { Ok(Counts { freed: Out::optional(freed)?, refused: Out::optional(refused)? }) }
+        let (mut freed, refused) = unsafe { (Out::optional(freed)?, Out::optional(refused)?) };
+        if let Some(freed) = &mut freed {
+            freed.set(0);
+        }
+        Ok(Counts { freed, refused })
     }
 
     /// Stores the numbers.

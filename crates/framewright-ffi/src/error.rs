@@ -110,7 +110,7 @@ messages! {
     FW_E_NO_SUCH_CPU "there is no such CPU"
     FW_E_MANY_RESERVED "too many reserved ranges: find a place for the descriptors first"
     FW_E_RESERVED "a reserved range ends before it starts or lies above all memory"
-    FW_E_UNRESERVED "the descriptors lie in usable memory that is not reserved"
+    FW_E_UNRESERVED "the descriptors lie in memory that is not reserved, or above all memory"
 }
 
 /// Returns the message of a code; one that says so for a number that is no code.

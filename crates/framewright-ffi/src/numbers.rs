@@ -100,7 +100,7 @@ pub const FW_E_NODE: c_int = -21;
 pub const FW_E_FLAGS: c_int = -22;
 /// The range has no pages.
 pub const FW_E_RANGE: c_int = -23;
-/// No block of this order can start at this page.
+/// No block of this order can start at this page, or the address lies inside a page.
 pub const FW_E_MISALIGNED: c_int = -24;
 /// The page is not memory of this allocator.
 pub const FW_E_FOREIGN: c_int = -25;
@@ -220,7 +220,7 @@ pub const FW_E_NO_SUCH_CPU: c_int = -84;
 pub const FW_E_MANY_RESERVED: c_int = -85;
 /// A reserved range ends before it starts, or lies above all memory.
 pub const FW_E_RESERVED: c_int = -86;
-/// The descriptors lie in usable memory that the boot options do not reserve.
+/// The descriptors lie in usable memory that the boot options do not reserve, or above all memory.
 pub const FW_E_UNRESERVED: c_int = -87;
 
 #[cfg(test)]

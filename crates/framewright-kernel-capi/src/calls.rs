@@ -152,9 +152,9 @@ pub unsafe extern "C" fn fw_kernel_free_bulk(
     refused: *mut usize,
 ) -> c_int {
     let free = || {
-        let pages = booted()?;
         // SAFETY: the caller's promise. A `Pfn` is a transparent number.
-        let (frames, counts) = unsafe { (InArray::new(frames.cast::<Pfn>(), given)?, Counts::new(freed, refused)?) };
+        let (counts, frames) = unsafe { (Counts::new(freed, refused)?, InArray::new(frames.cast::<Pfn>(), given)?) };
+        let pages = booted()?;
         counts.tell(pages.free_bulk(frames.values(), order_of(order))).map_err(|error| error.code())
     };
     status(free())

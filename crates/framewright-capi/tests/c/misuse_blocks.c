@@ -336,7 +336,24 @@ static int bulk_free_with_null(struct world *w) { return bulk_free(w, NULL, 0, 9
 static int bulk_free_with_foreign(struct world *w) { return bulk_free(w, stdout, 0, 99); }
 static int bulk_free_with_misaligned(struct world *w) { return bulk_free(w, w, 0, 99); }
 static int bulk_free_order_256(struct world *w) { return bulk_free(w, NULL, 256, 0); }
-static int bulk_free_null(struct world *w) { return fw_free_bulk(A, 0, 3, NULL, NULL, NULL); }
+static int bulk_free_null(struct world *w)
+{
+    size_t freed = 9;
+    int code = fw_free_bulk(A, 0, 3, NULL, &freed, NULL);
+    CHECK(freed == 0);
+    return code;
+}
+
+/* What is counted is told also where nothing could be tried. */
+static int bulk_of_no_arena(struct world *w)
+{
+    void *blocks[2] = {w, w};
+    size_t allocated = 9, freed = 9;
+    int code = fw_alloc_bulk((fw_arena *)w, FW_USER, 0, 2, blocks, &allocated);
+    CHECK(allocated == 0 && blocks[0] == w);
+    CHECK(fw_free_bulk((fw_arena *)w, 0, 2, blocks, &freed, NULL) == code && freed == 0);
+    return code;
+}
 
 static int bulk_free_wrong_order(struct world *w)
 {
@@ -433,6 +450,7 @@ static const struct misuse MISUSES[] = {
     MISUSE(bulk_free_with_foreign, FW_E_FOREIGN),
     MISUSE(bulk_free_with_misaligned, FW_E_MISALIGNED),
     MISUSE(bulk_free_order_256, FW_E_ORDER),
+    MISUSE(bulk_of_no_arena, FW_E_ARENA),
     MISUSE(bulk_free_null, FW_E_NULL),
     MISUSE(bulk_free_wrong_order, FW_E_WRONG_ORDER),
     MISUSE(bulk_free_overflow, FW_E_OVERFLOW),
