@@ -242,7 +242,7 @@ fn boot() {
     let bytes = usize::try_from(unsafe { fw_kernel_bytes(&raw const options) }).expect("the options are right");
     let block = Vec::leak(vec![0_u8; bytes]);
     // SAFETY: the options live, and so does the block, for good.
-    assert_eq!(unsafe { fw_kernel_boot(&raw const options, 0x4_0000, block.as_mut_ptr().cast(), bytes) }, FW_OK);
+    assert_eq!(unsafe { fw_kernel_boot(&raw const options, u64::MAX, block.as_mut_ptr().cast(), bytes) }, FW_OK);
 }
 
 /// Does the work of one caller.

@@ -292,7 +292,7 @@
 #define FW_E_RANGE -23
 
 /**
- * No block of this order can start at this page.
+ * No block of this order can start at this page, or the address lies inside a page.
  */
 #define FW_E_MISALIGNED -24
 
@@ -587,7 +587,7 @@
 #define FW_E_RESERVED -86
 
 /**
- * The descriptors lie in usable memory that the boot options do not reserve.
+ * The descriptors lie in usable memory that the boot options do not reserve, or above all memory.
  */
 #define FW_E_UNRESERVED -87
 
@@ -1277,7 +1277,7 @@ int fw_kernel_boot_within(const struct fw_kernel_options *options,
  *
  * @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too, unless no memory is usable
  *                 there.
- * @param own      The block's first frame, as `fw_kernel_place` says.
+ * @param own      The block's first frame, as `fw_kernel_place` says; UINT64_MAX if it lies in no frame.
  * @param block    Memory of any alignment and contents; the allocator's for good.
  * @param bytes    As `fw_kernel_bytes` says, or more.
  * @return 0; or an error, and then nothing has changed but the contents of `block`: FW_E_BOOTED, FW_E_DESCRIPTORS,

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn fw_kernel_boot_within(
 ///
 /// @param options  As given to `fw_kernel_bytes`, with the block's own frames reserved too, unless no memory is usable
 ///                 there.
-/// @param own      The block's first frame, as `fw_kernel_place` says.
+/// @param own      The block's first frame, as `fw_kernel_place` says; UINT64_MAX if it lies in no frame.
 /// @param block    Memory of any alignment and contents; the allocator's for good.
 /// @param bytes    As `fw_kernel_bytes` says, or more.
 /// @return 0; or an error, and then nothing has changed but the contents of `block`: FW_E_BOOTED, FW_E_DESCRIPTORS,

@@ -128,8 +128,8 @@ static CLAIMED: AtomicU8 = AtomicU8::new(0);
 pub(crate) fn code_of(error: Error) -> c_int {
     match error {
         Error::Boot(error) => error.code(),
-        Error::TooShort { .. } | Error::ShortPlace { .. } => FW_E_DESCRIPTORS,
-        Error::Unreserved(_) => FW_E_UNRESERVED,
+        Error::TooShort { .. } => FW_E_DESCRIPTORS,
+        Error::Unreserved(_) | Error::BadPlace(_) => FW_E_UNRESERVED,
         Error::TooLarge => FW_E_OVERFLOW,
         Error::NoPlace { .. } => FW_E_NO_PLACE,
         Error::ManyReserved { .. } => FW_E_MANY_RESERVED,

@@ -48,7 +48,7 @@ pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize)
 /// The place is as high as possible, as in Linux's memblock, so that memory for devices with short addresses stays
 /// free. Movable and CMA memory is left alone unless there is no other: it could never be taken as a range again.
 pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnRange> {
-    let frames = frames_of(config, bytes)?;
+    let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
     let usable = || config.regions.iter().rev().filter(|region| region.usable && region.present);
     let ranges = || usable().map(|region| region.range.intersect(within));
     let kept = config.movable.iter().chain(config.cma);
@@ -56,19 +56,17 @@ pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnR
     outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, config.reserved.iter())))
 }
 
-/// Returns how many frames `bytes` bytes take; none if pages are larger than numbers.
-fn frames_of(config: &Config<'_>, bytes: usize) -> Option<u64> {
-    Some((bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?))
-}
-
 /// Checks that the frames of a block of `bytes` bytes would not be handed out.
 ///
 /// # Errors
-/// They are fewer, or some is usable and no reserved range has them all.
+/// They are too few or above all memory, or some is usable and no reserved range has them all.
 pub(crate) fn check_place(config: &Config<'_>, bytes: usize, own: PfnRange) -> Result<(), Error> {
-    let needed = frames_of(config, bytes).unwrap_or(u64::MAX);
-    if !own.is_empty() && own.frames() < needed {
-        return Err(Error::ShortPlace { needed, given: own.frames() });
+    let at = own.bytes(config.geometry.page_shift);
+    let is_long = at.end.saturating_sub(at.start) >= bytes as u64;
+    // Regions are in order.
+    let is_below = config.regions.last().is_some_and(|last| own.start < last.range.end);
+    if !own.is_empty() && !(is_long && is_below) {
+        return Err(Error::BadPlace(own));
     }
     let is_usable = config.regions.iter().any(|region| region.usable && !region.range.intersect(own).is_empty());
     let is_reserved = || config.reserved.iter().any(|reserved| reserved.intersect(own) == own);

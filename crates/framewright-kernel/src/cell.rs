@@ -63,10 +63,9 @@ impl<K: Kernel> Framewright<K> {
     ///
     /// All usable memory of the configuration is free afterwards, except what it reserves. `block` is
     /// [`bytes`](crate::bytes) long, of any alignment and with any contents ([`Kernel::starts_zeroed`] aside). The
-    /// configuration reserves `own`, or it lies outside of all usable memory. An empty range says so of a block without
-    /// frames, such as a test's. The kernel chooses `Config::contexts`
-    /// ([`Kernel::CONTEXTS`]), `Config::is_zeroed` ([`Kernel::starts_zeroed`]), and the mechanisms if it has some
-    /// ([`Kernel::MECHANISMS`]).
+    /// configuration reserves `own`, in one range, or it lies in a hole or reserved region. It is empty for a block
+    /// that lies in no frame, such as a test's. The kernel chooses `Config::contexts` ([`Kernel::CONTEXTS`]),
+    /// `Config::is_zeroed` ([`Kernel::starts_zeroed`]), and the mechanisms if it has some ([`Kernel::MECHANISMS`]).
     ///
     /// Context: one CPU, on which [`Kernel::pin`] and [`Kernel::cpu`] work. Others may follow.
     ///

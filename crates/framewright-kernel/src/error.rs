@@ -22,13 +22,8 @@ pub enum Error {
     TooLarge,
     /// Frames in which the descriptors lie would be handed out: no reserved range of the configuration has them all.
     Unreserved(PfnRange),
-    /// The frames in which the descriptors are said to lie are fewer than they need.
-    ShortPlace {
-        /// Frames needed.
-        needed: u64,
-        /// Frames given.
-        given: u64,
-    },
+    /// The frames in which the descriptors are said to lie are fewer than they need, or above all memory.
+    BadPlace(PfnRange),
     /// No usable, unreserved range in the given memory is large enough for the descriptors.
     NoPlace {
         /// Bytes needed.
@@ -61,15 +56,18 @@ impl fmt::Display for Error {
                 write!(f, "the descriptors need a block of {needed} bytes; it has {given}")
             }
             Error::Unreserved(own) => {
-                write!(f, "the descriptors lie in frames {own}, which no one reserved range of the configuration has")
+                write!(
+                    f,
+                    "the descriptors lie in frames {own}, which no single reserved range of the configuration holds"
+                )
             }
-            Error::ShortPlace { needed, given } => {
-                write!(f, "the descriptors need {needed} frames; their place has {given}")
+            Error::BadPlace(own) => {
+                write!(f, "the place of the descriptors, {own}, is too short or above all memory; are these frames?")
             }
             Error::NoPlace { needed } => {
                 write!(
                     f,
-                    "no usable range has the {needed} bytes that the descriptors need; are regions in frames, not bytes?"
+                    "no usable range in the given memory has the {needed} bytes that the descriptors need; are these frames?"
                 )
             }
             Error::ManyReserved { given, most } => {

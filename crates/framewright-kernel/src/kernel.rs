@@ -252,7 +252,10 @@ pub unsafe trait Kernel: Sync + 'static {
 
     /// Frees memory through the allocator's own calls; returns the number of frames.
     ///
-    /// Its own requests carry `__GFP_MEMALLOC`, or ask for no reclaim. Context: a task, not pinned, no lock held.
+    /// Its own requests carry `__GFP_MEMALLOC`, or ask for no reclaim.
+    ///
+    /// Context: a task, without locks or pins of the allocator. Preemption and interrupts are as the request's caller
+    /// had them. So a caller that holds either off asks with `GFP_NOWAIT` or `GFP_ATOMIC`, as in Linux.
     fn reclaim(&self, need: &Need) -> Reclaimed {
         let _ = need;
         Reclaimed { frames: 0 }

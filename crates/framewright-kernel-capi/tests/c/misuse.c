@@ -66,7 +66,7 @@ static void refused_options(const char *name, int expected, bool by_place, const
 {
     refused(name, expected, fw_kernel_bytes(options));
     if (by_place) refused(name, expected, fw_kernel_place(options, PAGE, FIRST, END));
-    refused(name, expected, fw_kernel_boot(options, END, address_of(0x500), 4u << 20));
+    refused(name, expected, fw_kernel_boot(options, UINT64_MAX, address_of(0x500), 4u << 20));
 }
 
 /* Changes one thing of right options, `o`. */
@@ -161,16 +161,17 @@ static void places_and_blocks(void)
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, 0x100000, 0x200000));
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, END, FIRST));
     REFUSED(FW_E_NO_PLACE, fw_kernel_place(&o, PAGE, 0x2400, 0x2800));
-    REFUSED(FW_E_NULL, fw_kernel_boot(&o, END, NULL, 4u << 20));
-    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, END, memory, SIZE_MAX));
-    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, END, (void *)~(uintptr_t)63, 4u << 20));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, 0));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, PAGE));
-    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, END, memory, (size_t)GOT(fw_kernel_bytes(&o)) - 129));
+    REFUSED(FW_E_NULL, fw_kernel_boot(&o, UINT64_MAX, NULL, 4u << 20));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, UINT64_MAX, memory, SIZE_MAX));
+    REFUSED(FW_E_OVERFLOW, fw_kernel_boot(&o, UINT64_MAX, (void *)~(uintptr_t)63, 4u << 20));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, UINT64_MAX, memory, 0));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, UINT64_MAX, memory, PAGE));
+    REFUSED(FW_E_DESCRIPTORS, fw_kernel_boot(&o, UINT64_MAX, memory, (size_t)GOT(fw_kernel_bytes(&o)) - 129));
     REFUSED(FW_E_UNRESERVED, fw_kernel_boot(&o, 0x500, address_of(0x500), 4u << 20));
+    REFUSED(FW_E_UNRESERVED, fw_kernel_boot(&o, (uint64_t)0x500 << 12, address_of(0x500), 4u << 20));
     REFUSED(FW_E_UNRESERVED, fw_kernel_boot(&o, FIRST, address_of(0x500), 4u << 20));
     stub.cpu = CPUS;
-    REFUSED(FW_E_NO_CPU, fw_kernel_boot(&o, END, address_of(0x500), 4u << 20));
+    REFUSED(FW_E_NO_CPU, fw_kernel_boot(&o, UINT64_MAX, address_of(0x500), 4u << 20));
     stub.cpu = 0;
 }
 

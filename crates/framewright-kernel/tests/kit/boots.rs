@@ -83,7 +83,7 @@ fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
         Error::TooShort { needed: 9, given: 8 },
         Error::TooLarge,
         Error::Unreserved(PfnRange::new(8, 9)),
-        Error::ShortPlace { needed: 9, given: 8 },
+        Error::BadPlace(PfnRange::new(8, 9)),
         Error::NoPlace { needed: 9 },
         Error::ManyReserved { given: 32, most: 31 },
         Error::OneCpu(2),
@@ -95,9 +95,9 @@ fn a_boot_that_is_refused_may_be_tried_again_and_one_that_was_not_may_not() {
         [
             "the descriptors need a block of 9 bytes; it has 8",
             "the descriptors need more than the address space",
-            "the descriptors lie in frames 0x8..0x9, which no one reserved range of the configuration has",
-            "the descriptors need 9 frames; their place has 8",
-            "no usable range has the 9 bytes that the descriptors need; are regions in frames, not bytes?",
+            "the descriptors lie in frames 0x8..0x9, which no single reserved range of the configuration holds",
+            "the place of the descriptors, 0x8..0x9, is too short or above all memory; are these frames?",
+            "no usable range in the given memory has the 9 bytes that the descriptors need; are these frames?",
             "32 reserved ranges are more than 31; find a place for the descriptors, and call boot",
             "the kernel says Fences::OneCpu, and the configuration has 2 CPUs",
             "the allocator was booted before",
@@ -275,7 +275,9 @@ fn descriptors_lie_in_reserved_memory() {
     let (begin, end) = (PfnRange::new(own.start.0, middle), PfnRange::new(middle, own.end.0));
     assert_eq!(boot(&[begin], own), Some(Error::Unreserved(own)));
     assert_eq!(boot(&[end], own), Some(Error::Unreserved(own)));
-    let (needed, given) = (own.frames(), begin.frames());
-    assert_eq!(boot(&[own], begin), Some(Error::ShortPlace { needed, given }));
+    let bytes = own.bytes(12);
+    let in_bytes = PfnRange::new(bytes.start, bytes.end);
+    assert_eq!(boot(&[], in_bytes), Some(Error::BadPlace(in_bytes)));
+    assert_eq!(boot(&[own], begin), Some(Error::BadPlace(begin)));
     assert_eq!(boot(&[begin, PfnRange::new(own.start.0 - 1, own.end.0)], own), None);
 }

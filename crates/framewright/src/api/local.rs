@@ -40,7 +40,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
 }
 
 impl<'a, M: Machine> Local<'_, 'a, M> {
-    /// The CPU that the caller stays on.
+    /// The CPU record that the caller stays on.
+    ///
+    /// That is the CPU's number, in a task. In another context the records of each context before it are added
+    /// (`Config::contexts`).
     pub fn cpu(&self) -> CpuId {
         self.pin.cpu()
     }

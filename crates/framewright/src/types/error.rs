@@ -136,7 +136,7 @@ impl fmt::Display for AllocError {
             AllocError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
             AllocError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             AllocError::BadType(migratetype) => write!(f, "no pageblock is set to type {migratetype} by hand"),
-            AllocError::LeftOut(feature) => write!(f, "the machine is compiled without the feature {feature}"),
+            AllocError::LeftOut(feature) => write!(f, "the FEATURES of the machine or kernel leave out {feature}"),
             AllocError::NoMemory { why } => f.write_str(match why {
                 Why::Watermark => "out of memory: every allowed zone is at its watermark",
                 Why::Fragmented => "out of memory: no free block is large enough",
@@ -316,7 +316,7 @@ impl fmt::Display for BootError {
             BootError::OtherMechanisms(switch) => {
                 write!(f, "the machine is compiled for other mechanisms: its {switch} differs")
             }
-            BootError::LeftOut(feature) => write!(f, "the machine is compiled without the feature {feature}"),
+            BootError::LeftOut(feature) => write!(f, "the FEATURES of the machine or kernel leave out {feature}"),
             BootError::Interrupts => f.write_str(
                 "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection",
             ),
@@ -374,7 +374,7 @@ mod tests {
             AllocError::BadType(_) => AllocError::BadType(MigrateType::Isolate),
                 "no pageblock is set to type Isolate by hand";
             AllocError::LeftOut(_) => AllocError::LeftOut(Feature::Mobility),
-                "the machine is compiled without the feature mobility";
+                "the FEATURES of the machine or kernel leave out mobility";
             AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
                 "out of memory: every allowed zone is at its watermark";
             AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
@@ -444,7 +444,7 @@ mod tests {
                 "9 counters of the embedder's are more than the 8 that a zone has room for";
             BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
                 "these mechanisms do not go together: two of them";
-            BootError::LeftOut(_) => BootError::LeftOut(Feature::Nodes), "the machine is compiled without the feature nodes";
+            BootError::LeftOut(_) => BootError::LeftOut(Feature::Nodes), "the FEATURES of the machine or kernel leave out nodes";
             BootError::OtherMechanisms(_) => BootError::OtherMechanisms("depot"),
                 "the machine is compiled for other mechanisms: its depot differs";
             BootError::Interrupts => BootError::Interrupts,
