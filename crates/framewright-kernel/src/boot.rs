@@ -65,7 +65,8 @@ pub(crate) fn check_place(config: &Config<'_>, bytes: usize, own: PfnRange) -> R
     let is_long = at.end.saturating_sub(at.start) >= bytes as u64;
     // Regions are in order.
     let is_below = config.regions.last().is_some_and(|last| own.start < last.range.end);
-    if !own.is_empty() && !(is_long && is_below) {
+    let is_right = own.is_empty() || (is_long && is_below);
+    if !is_right {
         return Err(Error::BadPlace(own));
     }
     let is_usable = config.regions.iter().any(|region| region.usable && !region.range.intersect(own).is_empty());
