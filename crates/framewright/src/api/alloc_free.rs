@@ -201,7 +201,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     #[inline(always)]
-    fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
+    pub(super) fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
         let world = &self.world;
         world.shared.machine.step(Step::Lookup);
         if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT {

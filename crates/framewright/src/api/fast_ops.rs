@@ -5,7 +5,7 @@
 use crate::api::fast_path::{FastPath, Route};
 use crate::seam::machine::{Machine, Operation};
 use crate::types::request::Gfp;
-use crate::types::units::{Order, Pfn};
+use crate::types::units::{Order, Pfn, ZoneIdx};
 
 /// [`FastPath::alloc`].
 pub(super) struct Alloc<'m, M> {
@@ -19,6 +19,22 @@ impl<'a, M: Machine> Operation<FastPath<'a, M>> for Alloc<'_, M> {
     #[inline(always)]
     fn run(&self, fast: &FastPath<'a, M>) -> Option<Pfn> {
         fast.alloc(self.machine, self.route)
+    }
+}
+
+/// [`FastPath::alloc_in`].
+pub(super) struct AllocIn<'m, M> {
+    pub(super) machine: &'m M,
+    pub(super) route: Route,
+    pub(super) zone: ZoneIdx,
+}
+
+impl<'a, M: Machine> Operation<FastPath<'a, M>> for AllocIn<'_, M> {
+    type Output = Pfn;
+
+    #[inline(always)]
+    fn run(&self, fast: &FastPath<'a, M>) -> Option<Pfn> {
+        fast.alloc_in(self.machine, self.route, self.zone)
     }
 }
 

@@ -83,6 +83,12 @@ impl Route {
         RingId { index: self.ring as usize, order: self.order }
     }
 
+    /// Returns the route of the same request in the zone of its kind alone.
+    #[inline(always)]
+    pub(crate) const fn in_zone(self, zone: ZoneIdx) -> Route {
+        Route { highest: zone.kind(), ..self }
+    }
+
     /// The heads of the block before and after its allocation.
     #[inline(always)]
     pub(crate) const fn heads(self) -> HeadChange {
@@ -278,6 +284,12 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let seen = || (self.taking.get().heads, self.taking.get().first);
         let distance = pop_top(machine, ring, &self.slots, seen, change)?;
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
+    }
+
+    /// Like [`FastPath::alloc`], if the route's highest kind of zone means `zone` on this CPU.
+    #[inline(always)]
+    pub(crate) fn alloc_in(&self, machine: &M, route: Route, zone: ZoneIdx) -> Option<Pfn> {
+        if self.own.fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
     }
 
     /// Like [`FastPath::alloc`], for one frame with flags known only at run time; `None` also if the last ones differ.

@@ -10,6 +10,7 @@ pub(crate) mod background_calls;
 pub(crate) mod drain_calls;
 pub(crate) mod reporting;
 pub(crate) mod exact_calls;
+pub(crate) mod zone_calls;
 pub(crate) mod context;
 pub(crate) mod range_calls;
 pub(crate) mod bulk;

@@ -40,7 +40,7 @@ impl<M: Machine> Allocator<'_, M> {
         self.check(&Request::page(gfp))?;
         let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
-        if self.world.alloc_free_block(pfn, order, movable).is_none() {
+        if self.world.alloc_free_block(pfn, order, movable, false).is_none() {
             self.world.alloc_contig_range(
                 PfnRange::block(pfn, order),
                 Purpose::Allocate { movable },

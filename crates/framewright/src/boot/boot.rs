@@ -16,6 +16,7 @@ use crate::boot::sizes::Sizes;
 use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, ClusterRange, Clusters};
 use crate::frame::frame::Frames;
+use crate::frame::head::Head;
 use crate::frame::map::{Map, Run};
 use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
@@ -411,7 +412,8 @@ fn leave_uninit<M: Machine>(config: &Config<'_>, world: &World<'_, M>, piece: Pi
     let (frames, max_order) = (&world.shared.frames, world.max_order());
     let mut left = 0_u32;
     for (pfn, order) in piece.range.blocks(max_order) {
-        let is_left = order == max_order && piece.usable && !config.has_cma(PfnRange::block(pfn, order));
+        let is_left =
+            order == max_order && piece.usable && !piece.allocated && !config.has_cma(PfnRange::block(pfn, order));
         if let Some(frame) = frames.frame(pfn).filter(|_| is_left) {
             frames.mark_uninit(frame, true);
             left = left.saturating_add(1);
@@ -429,7 +431,7 @@ fn clear_others<M: Machine>(world: &World<'_, M>) {
     initialised.for_each(|section| frames.clear_section(section));
 }
 
-/// Frees a piece's blocks, or withholds them.
+/// Frees a piece's blocks, or withholds them, or leaves them to their owners.
 ///
 /// Freed memory is filled first, unless it is `blank`. Otherwise the check before its first use would take its old
 /// contents for a write after a free.
@@ -442,7 +444,8 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
         let owner = frames.pageblock(frame).zone();
         debug_assert!(order < pageblock_order || owner == Some(piece.zone));
         let Some(zone) = owner.and_then(|idx| world.zone(idx)) else { continue };
-        if piece.usable && !blank && owner == Some(piece.zone) {
+        let is_freed = piece.usable && !piece.allocated;
+        if is_freed && !blank && owner == Some(piece.zone) {
             world.fill_freed(frame, order);
         }
         world.pinned(|cx| {
@@ -454,7 +457,12 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
             zone.present.add(order.frames(), Ordering::Relaxed);
             if piece.usable {
                 zone.managed.add(order.frames(), Ordering::Relaxed);
-                guard.free(frame, order, Place::Last);
+                if is_freed {
+                    guard.free(frame, order, Place::Last);
+                } else {
+                    // Nothing has started inside the block, so its states say that it is not free.
+                    frames.set_head(frame, Head::allocated(order, false));
+                }
             } else {
                 let _ = frames.change(frame, |state| state.retire(order));
                 zone.offline.add(order.frames(), Ordering::Relaxed);

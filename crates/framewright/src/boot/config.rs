@@ -12,10 +12,11 @@
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 //!
-//! Memory that is in use at boot is described in either of two ways. A region of its own ([`Region::reserved`]) is what
-//! firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of the
-//! descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
-//! descriptors, and reserve that place afterwards.
+//! Memory that is in use at boot is described in either of three ways. A region of its own ([`Region::reserved`]) is
+//! what firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of
+//! the descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
+//! descriptors, and reserve that place afterwards. A range in [`Config::allocated`] is in use too, and its owner will
+//! free it.
 
 use crate::frame::frame::Geometry;
 use crate::policy::mechanisms::Mechanisms;
@@ -87,6 +88,11 @@ pub struct Config<'c> {
     ///
     /// They are withheld, as frames of a region that is not usable are. Frames in holes are ignored.
     pub reserved: &'c [PfnRange],
+    /// Usable frames that are allocated at boot: their owners free them later, whole or in parts.
+    ///
+    /// Freed as any allocated frames ([`crate::Allocator::free_range`]), and managed memory meanwhile. In any order;
+    /// they may overlap. Frames that are reserved too, or not usable, are withheld.
+    pub allocated: &'c [PfnRange],
     /// The node of each CPU.
     pub cpus: &'c [NodeId],
     /// Contexts of each CPU that call the allocator and have CPU records of their own; at least 1.
@@ -136,6 +142,7 @@ impl<'c> Config<'c> {
         Config {
             regions,
             reserved: &[],
+            allocated: &[],
             cpus,
             contexts: 1,
             distances: &[],
@@ -189,7 +196,8 @@ impl<'c> Config<'c> {
                 let zone = ZoneIdx::of(node, self.kind_at(start));
                 let reserved = usable && self.reserved.iter().any(|range| range.contains(start));
                 let usable = usable && !reserved;
-                visit(Piece { range: PfnRange { start, end }, zone, usable, present, reserved });
+                let allocated = usable && self.allocated.iter().any(|range| range.contains(start));
+                visit(Piece { range: PfnRange { start, end }, zone, usable, present, reserved, allocated });
                 start = end;
             }
         }
@@ -230,7 +238,7 @@ impl<'c> Config<'c> {
             consider(self.limit(range.start));
             consider(self.limit(range.end));
         }
-        for range in self.reserved {
+        for range in self.reserved.iter().chain(self.allocated) {
             consider(range.start);
             consider(range.end);
         }
@@ -316,6 +324,8 @@ pub(crate) struct Piece {
     pub(crate) present: bool,
     /// Whether the region is usable, and [`Config::reserved`] withholds this piece.
     pub(crate) reserved: bool,
+    /// Whether it is usable, and [`Config::allocated`] names it.
+    pub(crate) allocated: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -309,7 +309,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
                 break;
             }
             if M::FEATURES.mobility && found != migratetype {
-                self.frames().retag(buddy, order, migratetype);
+                self.frames().retag(&self.shared.machine, buddy, order, migratetype);
             }
             frame = Frame(frame.0.min(buddy.0));
             order = order.up();
@@ -373,7 +373,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let start = frame.align_down(order);
         self.isolate_from_larger(start, order)?;
         self.relist(start, migratetype)?;
-        self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
+        self.frames().set_type(&self.shared.machine, start, migratetype);
         if self.frames().state(start).as_free() == Some((order, migratetype)) {
             self.join_alike(start, order, migratetype)?;
         }

@@ -239,7 +239,7 @@ fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Wan
 fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
-        buddy.frames().retag(from.found, from.order, want.migratetype);
+        buddy.frames().retag(&buddy.shared.machine, from.found, from.order, want.migratetype);
         buddy.carve(Halves::after_first(from.found, from.order, want.order), want.migratetype);
         return Ok(Some(from.found));
     }

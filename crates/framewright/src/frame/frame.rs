@@ -239,11 +239,17 @@ impl<M: Machine> Frames<'_, M> {
     /// Sets the type of every pageblock that a block covers or lies in.
     ///
     /// Caller holds: the block, unless the pageblock already has the type.
-    pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
+    pub(crate) fn retag(&self, machine: &M, frame: Frame, order: Order, migratetype: MigrateType) {
         for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order) {
-            let at = frame.add(offset.0);
-            self.set_pageblock(at, self.pageblock(at).with(migratetype));
+            self.set_type(machine, frame.add(offset.0), migratetype);
         }
+    }
+
+    /// Sets the type of the pageblock around a frame, and reports it.
+    pub(crate) fn set_type(&self, machine: &M, frame: Frame, migratetype: MigrateType) {
+        let word = self.pageblock(frame);
+        self.set_pageblock(frame, word.with(migratetype));
+        machine.retyped(self.pfn(frame.align_down(self.geometry.pageblock_order)), migratetype);
     }
 
     /// Returns the type of the free block `buddy`, if the two may merge.

@@ -126,7 +126,7 @@ impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
                 break;
             }
             if found != migratetype {
-                frames.retag(buddy, order, migratetype);
+                frames.retag(self.lists.machine, buddy, order, migratetype);
             }
             frame = Frame(frame.0.min(buddy.0));
             order = order.up();

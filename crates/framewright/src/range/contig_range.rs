@@ -124,8 +124,8 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Allocates one block if it is free as it stands; `None` otherwise.
     ///
-    /// Cheaper than [`World::alloc_contig_range`]: one look under the lock.
-    pub(crate) fn alloc_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
+    /// Cheaper than [`World::alloc_contig_range`]: one look under the lock. `isolated`: also in isolated pageblocks.
+    pub(crate) fn alloc_free_block(&self, pfn: Pfn, order: Order, movable: bool, isolated: bool) -> Option<()> {
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;
         let zone = self.zone_of(frame)?;
@@ -134,8 +134,8 @@ impl<'a, M: Machine> World<'a, M> {
             guard.init_section_at(frame);
             guard.alloc_with(|buddy| {
                 let around = buddy.free_around(frame);
-                let Some((head, larger, mt)) = around.filter(|&(_, o, mt)| o >= order && mt != MigrateType::Isolate)
-                else {
+                let may_take = |mt| isolated || mt != MigrateType::Isolate;
+                let Some((head, larger, mt)) = around.filter(|&(_, o, mt)| o >= order && may_take(mt)) else {
                     return Ok(None);
                 };
                 buddy.remove(head, larger, mt)?;

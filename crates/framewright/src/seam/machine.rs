@@ -21,8 +21,9 @@ use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
 pub use crate::seam::step::Step;
+use crate::types::migratetype::MigrateType;
 use crate::types::request::Gfp;
-use crate::types::units::{CpuId, NodeId, Order, Pfn};
+use crate::types::units::{CpuId, NodeId, Order, Pfn, ZoneIdx};
 
 /// Ordering of an access to a word.
 ///
@@ -340,6 +341,22 @@ pub trait Machine {
         let _ = event;
     }
 
+    /// Reports that a zone's free memory changed, for an embedder that keeps counts of its own.
+    ///
+    /// The sums of all changes are what [`crate::Allocator::zone_memory`] returns for the zone.
+    ///
+    /// Context: the zone lock is held, so the callee must not call the allocator.
+    fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
+        let _ = (zone, change);
+    }
+
+    /// Reports that a pageblock has another type now, for an embedder that keeps types of its own.
+    ///
+    /// `pfn` is the pageblock's first frame. Context: as [`Machine::free_changed`].
+    fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
+        let _ = (pfn, migratetype);
+    }
+
     /// Frees memory through the allocator's own calls; returns the number of frames.
     ///
     /// Called when memory is short. It may fail, sleep or call the allocator. Its own requests must carry
@@ -439,6 +456,17 @@ impl Need {
 pub struct Reclaimed {
     /// Frames freed.
     pub frames: u64,
+}
+
+/// Change of a zone's free memory, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FreeChange {
+    /// On the free lists of all types but isolated ones.
+    pub free: i64,
+    /// Of `free`, in pageblocks of type CMA.
+    pub cma: i64,
+    /// Of `free`, in the high-atomic reserve.
+    pub highatomic: i64,
 }
 
 /// Points at which a test can make the allocator fail.

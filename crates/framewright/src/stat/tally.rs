@@ -8,7 +8,7 @@ use core::cell::Cell;
 
 use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
-use crate::seam::machine::{Machine, Ordering, Word};
+use crate::seam::machine::{FreeChange, Machine, Ordering, Word};
 use crate::sync::zone_lock::LockMode;
 use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
 use crate::types::migratetype::MigrateType;
@@ -108,6 +108,13 @@ impl Tally {
     #[inline]
     pub(crate) fn free_change(&self) -> [u64; 3] {
         [&self.free, &self.cma, &self.highatomic].map(Cell::take)
+    }
+
+    /// Returns the changes that [`Tally::free_change`] will take.
+    #[inline]
+    pub(crate) fn told(&self) -> FreeChange {
+        let [free, cma, highatomic] = [&self.free, &self.cma, &self.highatomic].map(|cell| cell.get() as i64);
+        FreeChange { free, cma, highatomic }
     }
 
     /// Counts more free frames on lists of this type.

@@ -16,7 +16,7 @@ use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{AllocFlags, FreeMemory, Kept, Mark, is_above, may_take};
 use crate::seam::compiled::Compiled;
 use crate::seam::field::record;
-use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
+use crate::seam::machine::{FreeChange, LockName, Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu, Shared};
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::vmstat::ZoneEvents;
@@ -193,8 +193,18 @@ impl<M: Machine> Zone<M> {
     ///
     /// Caller holds: the zone lock, in this mode.
     pub(crate) fn account(&self, shared: &Shared<'_, M>, cpu: CpuId, tally: &Tally, mode: LockMode) {
+        let change = tally.told();
         self.stat.account(tally, shared.stats.zone(self.idx), cpu, mode);
         self.count.add(tally, mode);
+        self.tell(shared, change);
+    }
+
+    /// Tells the machine of a change of free memory.
+    #[inline]
+    pub(crate) fn tell(&self, shared: &Shared<'_, M>, change: FreeChange) {
+        if change != FreeChange::default() {
+            shared.machine.free_changed(self.idx, change);
+        }
     }
 
     /// Returns whether the marks let a request take from this zone, at this moment.

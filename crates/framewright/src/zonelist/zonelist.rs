@@ -78,7 +78,7 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// `lists` is empty before. If the lists and the depot have no block, it is the lists, still held.
     // The lists stay in the caller's place: the guard is large, and moving it takes more code than what it guards.
-    fn alloc_cached_of<'g>(
+    pub(crate) fn alloc_cached_of<'g>(
         &'g self,
         cx: CallCx<'g, 'a, M>,
         from: ServedFrom<'g, M>,
@@ -176,7 +176,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes a block from one zone.
     ///
     /// Uses the per-CPU list if there is one, else the zone lock. `lists`: those of this zone, if they were searched.
-    fn alloc_from_zone<'g>(
+    pub(crate) fn alloc_from_zone<'g>(
         &'g self,
         cx: CallCx<'g, 'a, M>,
         from: ServedFrom<'g, M>,
