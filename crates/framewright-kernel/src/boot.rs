@@ -41,7 +41,7 @@ pub(crate) fn measured<K: Kernel>(config: &Config<'_>) -> Result<(Layout, usize)
     if measuring.is_short() { Err(Error::TooLarge) } else { Ok((layout, measuring.bytes())) }
 }
 
-/// Returns the highest place for `bytes` bytes in memory that is usable, not reserved, and in `within`.
+/// Returns the highest place for `bytes` bytes in memory that is usable, not in use at boot, and in `within`.
 ///
 /// `within` is the memory that the kernel has mapped at that moment. None if there is no such place.
 ///
@@ -51,9 +51,10 @@ pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnR
     let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
     let usable = || config.regions.iter().rev().filter(|region| region.usable && region.present);
     let ranges = || usable().map(|region| region.range.intersect(within));
-    let kept = config.movable.iter().chain(config.cma);
-    let mut outside = ranges().filter_map(|range| highest(range, frames, config.reserved.iter().chain(kept.clone())));
-    outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, config.reserved.iter())))
+    let taken = || config.reserved.iter().chain(config.allocated);
+    let kept = || config.movable.iter().chain(config.cma);
+    let mut outside = ranges().filter_map(|range| highest(range, frames, taken().chain(kept())));
+    outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, taken())))
 }
 
 /// Checks that the frames of a block of `bytes` bytes would not be handed out.

@@ -4,8 +4,8 @@
 //! CPU's lists makes sure that it is seen ([`Fences`]).
 
 use framewright::event::Event;
-use framewright::machine::{Busy, Need, Reclaimed, Waiter};
-use framewright::units::{Order, Pfn};
+use framewright::machine::{Busy, FreeChange, Need, Reclaimed, Waiter};
+use framewright::units::{MigrateType, Order, Pfn, ZoneIdx};
 use framewright::{Features, Mechanisms};
 
 /// Contexts that call the allocator.
@@ -248,6 +248,20 @@ pub unsafe trait Kernel: Sync + 'static {
     /// Context: any in which the allocator is called; a lock of the allocator may be held.
     fn event(&self, event: &Event) {
         let _ = event;
+    }
+
+    /// Takes a change of a zone's free memory, for a kernel that keeps counts of its own.
+    ///
+    /// Context: a lock of the allocator is held, and interrupts are off.
+    #[inline]
+    fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
+        let _ = (zone, change);
+    }
+
+    /// Takes the new type of a pageblock, by its first frame. Context: as [`Kernel::free_changed`].
+    #[inline]
+    fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
+        let _ = (pfn, migratetype);
     }
 
     /// Frees memory through the allocator's own calls; returns the number of frames.

@@ -7,8 +7,8 @@ use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 use framewright::event::Event;
-use framewright::machine::{Busy, Machine, Need, Operation, PerCpu, Pinned, Reclaimed, Waiter};
-use framewright::units::{CpuId, NodeId, Order, Pfn};
+use framewright::machine::{Busy, FreeChange, Machine, Need, Operation, PerCpu, Pinned, Reclaimed, Waiter};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx};
 use framewright::{Features, Mechanisms};
 
 use crate::kernel::{Context, Contexts, Fences, Kernel};
@@ -257,6 +257,16 @@ impl<K: Kernel> Machine for KernelMachine<K> {
 
     fn event(&self, event: &Event) {
         self.kernel.event(event);
+    }
+
+    #[inline]
+    fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
+        self.kernel.free_changed(zone, change);
+    }
+
+    #[inline]
+    fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
+        self.kernel.retyped(pfn, migratetype);
     }
 
     fn reclaim(&self, need: &Need) -> Reclaimed {

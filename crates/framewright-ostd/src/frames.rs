@@ -15,10 +15,9 @@
 
 use core::alloc::Layout;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::request::GFP_NOWAIT;
-use framewright::{AllocError, Config, FreeError, NodeId, Pfn, PfnRange, Request};
+use framewright::{Config, FreeError, NodeId, Pfn, PfnRange, Request};
 use framewright_kernel::{Framewright, Pages, bytes, place};
 
 use crate::host::{Host, Hosted};
@@ -34,8 +33,6 @@ static NODES: [NodeId; 4096] = [NodeId(0); 4096];
 /// All frames of a kernel.
 pub struct Frames<H: Host> {
     cell: Framewright<Hosted<H>>,
-    /// Whether what OSTD took early is allocated; nobody else is served before.
-    has_early: AtomicBool,
     ranges: Ranges,
 }
 
@@ -45,7 +42,6 @@ enum Refused {
     Kit(framewright_kernel::Error),
     NoPlace { bytes: usize },
     InUse { place: PfnRange },
-    Early(AllocError),
 }
 
 impl fmt::Display for Refused {
@@ -55,7 +51,6 @@ impl fmt::Display for Refused {
             Refused::Kit(error) => error.fmt(f),
             Refused::NoPlace { bytes } => write!(f, "no added range has room for {bytes} bytes of descriptors"),
             Refused::InUse { place } => write!(f, "frames {place}, for the descriptors, are in use"),
-            Refused::Early(error) => write!(f, "memory that OSTD took early: {error}"),
         }
     }
 }
@@ -64,7 +59,7 @@ impl<H: Host> Frames<H> {
     /// Returns an allocator without memory.
     #[expect(clippy::new_without_default, reason = "a static needs a constant, which a trait cannot give")]
     pub const fn new() -> Self {
-        Frames { cell: Framewright::new(), has_early: AtomicBool::new(false), ranges: Ranges::new() }
+        Frames { cell: Framewright::new(), ranges: Ranges::new() }
     }
 
     /// Allocates frames by their layout; returns the first one's address.
@@ -72,7 +67,7 @@ impl<H: Host> Frames<H> {
     /// The first call boots the allocator. None if no memory is left, or no stretch of it is long enough.
     pub fn alloc(&self, layout: Layout) -> Option<usize> {
         H::without_interrupts(|| {
-            let pages = match self.started() {
+            let pages = match self.cell.get() {
                 Some(pages) => pages,
                 None => self.boot()?,
             };
@@ -96,7 +91,7 @@ impl<H: Host> Frames<H> {
     /// Adds memory, before the first allocation. Memory that comes later is lost, and the console says so.
     pub fn add_free_memory(&self, addr: usize, size: usize) {
         let range = frames(addr, size);
-        if self.started().is_some() {
+        if self.cell.get().is_some() {
             H::say(format_args!("frames {range} were added after the first allocation; they are lost"));
         } else if !self.ranges.note(range) {
             H::say(format_args!("frames {range} are one range more than {MOST}; they are lost"));
@@ -105,12 +100,7 @@ impl<H: Host> Frames<H> {
 
     /// Calls `call` with the allocator and the CPU's interrupts off; none before the first allocation.
     pub fn with_pages<R>(&self, call: impl FnOnce(&Pages<Hosted<H>>) -> R) -> Option<R> {
-        H::without_interrupts(|| self.started().map(call))
-    }
-
-    /// Returns the allocator, once it has what OSTD took early.
-    fn started(&self) -> Option<&Pages<Hosted<H>>> {
-        self.cell.get().filter(|_| self.has_early.load(Ordering::Acquire))
+        H::without_interrupts(|| self.cell.get().map(call))
     }
 
     #[cold]
@@ -125,7 +115,7 @@ impl<H: Host> Frames<H> {
         let early = map.early.as_slice();
         // One zone: OSTD has no word for others.
         let config = Config {
-            reserved: early,
+            allocated: early,
             dma_end: Pfn(0),
             dma32_end: Pfn(0),
             min_free_kbytes: Some(0),
@@ -138,11 +128,7 @@ impl<H: Host> Frames<H> {
         let claimed = usize::try_from(at.start).ok().zip(usize::try_from(at.end).ok());
         let block = claimed.and_then(|(start, end)| H::claim(start..end)).ok_or(Refused::InUse { place: own })?;
         let config = Config { reserved: &[own], ..config };
-        let pages = self.cell.boot(Hosted::KERNEL, &config, own, block).map_err(Refused::Kit)?;
-        early.iter().try_for_each(|&range| pages.alloc_range(range, GFP_NOWAIT)).map_err(Refused::Early)?;
-        // ORDER: Release. Nobody else allocates before; partner: the Acquire in `started`.
-        self.has_early.store(true, Ordering::Release);
-        Ok(pages)
+        self.cell.boot(Hosted::KERNEL, &config, own, block).map_err(Refused::Kit)
     }
 }
 
