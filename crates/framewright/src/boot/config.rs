@@ -12,7 +12,7 @@
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 //!
-//! Memory that is in use at boot is described in either of three ways. A region of its own ([`Region::reserved`]) is
+//! Memory that is in use at boot is described in three ways. A region of its own ([`Region::reserved`]) is
 //! what firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of
 //! the descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
 //! descriptors, and reserve that place afterwards. A range in [`Config::allocated`] is in use too, and its owner will
