@@ -1,0 +1,108 @@
+//! Allocating and freeing, and what Linux asks about a zone. A zone is its number: node times 4, plus kind.
+#![allow(unsafe_code, reason = "the functions are called from C by name")]
+
+use framewright::request::{__GFP_KSWAPD_RECLAIM, __GFP_MOVABLE, __GFP_RECLAIMABLE};
+use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneIdx};
+use framewright::{Gfp, Request, Rights};
+
+use crate::kernel::pages;
+
+/// Mobility of a request, or of a list: the lowest three bits.
+pub const FW_LINUX_TYPE: u32 = 7;
+/// The request may use the high-atomic reserve.
+pub const FW_LINUX_HIGHATOMIC: u32 = 8;
+/// The request may use CMA's pageblocks.
+pub const FW_LINUX_CMA: u32 = 0x10;
+/// The request takes nothing small of another mobility.
+pub const FW_LINUX_NOFRAGMENT: u32 = 0x20;
+/// The request may wake background reclaim.
+pub const FW_LINUX_KSWAPD: u32 = 0x40;
+
+/// Bit of a result: mobilities were mixed, and the zone's marks may rise.
+pub const FW_LINUX_BOOSTS: u64 = 1 << 62;
+/// Result: there is no such block in the zone.
+pub const FW_LINUX_NONE: u64 = u64::MAX;
+
+const fn zone_of(zone: u32) -> ZoneIdx {
+    ZoneIdx(zone as u16)
+}
+
+const fn rights_of(flags: u32) -> Rights {
+    Rights {
+        highatomic: flags & FW_LINUX_HIGHATOMIC != 0,
+        cma: flags & FW_LINUX_CMA != 0,
+        nofragment: flags & FW_LINUX_NOFRAGMENT != 0,
+    }
+}
+
+/// Flags of a request, by the mobility that Linux has computed from its own.
+const fn gfp_of(flags: u32) -> Gfp {
+    let mobility = match flags & FW_LINUX_TYPE {
+        1 => __GFP_MOVABLE.0,
+        2 => __GFP_RECLAIMABLE.0,
+        _ => 0,
+    };
+    Gfp(if flags & FW_LINUX_KSWAPD != 0 { mobility | __GFP_KSWAPD_RECLAIM.0 } else { mobility })
+}
+
+/// Takes a block of a zone; returns its first frame, perhaps with [`FW_LINUX_BOOSTS`], or [`FW_LINUX_NONE`].
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_alloc(zone: u32, preferred: u32, order: u32, flags: u32) -> u64 {
+    let request = Request { order: Order(order as u8), ..Request::page(gfp_of(flags)) };
+    let served = pages().map(|pages| pages.alloc_in(zone_of(zone), zone_of(preferred), &request, rights_of(flags)));
+    match served {
+        Some(Ok(block)) if block.boosts => block.pfn.0 | FW_LINUX_BOOSTS,
+        Some(Ok(block)) => block.pfn.0,
+        _ => FW_LINUX_NONE,
+    }
+}
+
+/// Frees a block, or a part of one; false if it is not allocated.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_free(pfn: u64, order: u32) -> bool {
+    pages().is_some_and(|pages| pages.free_part(Pfn(pfn), Order(order as u8)).is_ok())
+}
+
+/// Makes single frames of an allocated block; false if there is no such block.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_split(pfn: u64, order: u32) -> bool {
+    pages().is_some_and(|pages| pages.split(Pfn(pfn), Order(order as u8), Order(0)).is_ok())
+}
+
+/// Frees any stretch of allocated frames; false if some is not allocated.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_free_range(start: u64, end: u64) -> bool {
+    pages().is_some_and(|pages| pages.free_range(PfnRange::new(start, end)).is_ok())
+}
+
+/// Whether a zone has a free block of this order or larger for a request with these flags.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_has_block(zone: u32, order: u32, flags: u32) -> bool {
+    pages().is_some_and(|pages| pages.has_block_in(zone_of(zone), Order(order as u8), rights_of(flags)))
+}
+
+/// Returns the number of free blocks of this order and type in a zone.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_free_blocks(zone: u32, order: u32, migratetype: u32) -> u64 {
+    let migratetype = MigrateType::from_index(migratetype as usize);
+    pages().zip(migratetype).map_or(0, |(pages, mt)| pages.free_blocks(zone_of(zone), Order(order as u8), mt))
+}
+
+/// Frees to a zone what its lists do not show; returns the number of frames.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_gather(zone: u32, order: u32, flags: u32) -> u64 {
+    pages().map_or(0, |pages| pages.gather(zone_of(zone), Order(order as u8), rights_of(flags)))
+}
+
+/// Frees all cached blocks to their zones; returns the number of frames.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_drain() -> u64 {
+    pages().map_or(0, |pages| pages.drain_all())
+}
+
+/// Gives a pageblock of a zone's high-atomic reserve to requests with these flags; false if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_unreserve(zone: u32, order: u32, flags: u32) -> bool {
+    let migratetype = gfp_of(flags).migratetype();
+    pages().is_some_and(|pages| pages.unreserve_highatomic(zone_of(zone), Order(order as u8), migratetype))
+}
