@@ -73,7 +73,7 @@ struct fw_linux_boot {
 	const u8 *cpus;
 	size_t cpus_count;
 	u64 dma_end, dma32_end;
-	u32 max_order, pageblock_order, page_shift;
+	u32 max_order, pageblock, page_shift;
 	char *why;
 	size_t why_size;
 };
@@ -419,7 +419,7 @@ void __init framewright_boot(void)
 		.options = fw_options, .options_length = strlen(fw_options),
 		.regions = fw_regions, .allocated = fw_allocated, .movable = fw_movable,
 		.cpus = fw_cpus, .cpus_count = nr_cpu_ids,
-		.max_order = FW_MAX_ORDER, .pageblock_order = pageblock_order, .page_shift = PAGE_SHIFT,
+		.max_order = FW_MAX_ORDER, .pageblock = pageblock_order, .page_shift = PAGE_SHIFT,
 		.why = fw_why, .why_size = sizeof(fw_why),
 	};
 	unsigned long start, end;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`commands`] | reads the command line and calls the rest |
 //! | [`edit`] | edits a source tree |
+//! | [`object`] | makes an object of Rust one that Linux links |
 //! | [`places`] | knows where the project's files are |
 //!
 //! Cost: the command itself takes milliseconds; what it runs, make and a virtual machine, takes minutes.
@@ -15,4 +16,5 @@
 
 pub mod commands;
 pub mod edit;
+pub mod object;
 pub mod places;
