@@ -243,6 +243,14 @@ pub unsafe trait Kernel: Sync + 'static {
         false
     }
 
+    /// Returns whether [`Kernel::event`] listens to requests and frees; asked in each.
+    ///
+    /// For a kernel that reports those itself.
+    #[inline]
+    fn traces_calls(&self) -> bool {
+        self.traces()
+    }
+
     /// Takes an event: what Linux calls a tracepoint.
     ///
     /// Context: any in which the allocator is called; a lock of the allocator may be held.

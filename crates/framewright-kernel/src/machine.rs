@@ -255,6 +255,11 @@ impl<K: Kernel> Machine for KernelMachine<K> {
         self.kernel.traces()
     }
 
+    #[inline]
+    fn traces_calls(&self) -> bool {
+        self.kernel.traces_calls()
+    }
+
     fn event(&self, event: &Event) {
         self.kernel.event(event);
     }

@@ -17,6 +17,8 @@ unsafe extern "C" {
     fn fw_linux_irq_save() -> usize;
     fn fw_linux_irq_restore(saved: usize);
     fn fw_linux_cpu() -> usize;
+    /// The number of a CPU's set of lists: `cpus` times the context, plus the CPU; `usize::MAX` where there is none.
+    fn fw_linux_record(cpus: usize) -> usize;
     /// 0 a task, 1 a soft interrupt, 2 a hard interrupt, 3 any other.
     fn fw_linux_context() -> u32;
     fn fw_linux_fence_others();
@@ -102,6 +104,13 @@ unsafe impl Kernel for Linux {
         }
     }
 
+    #[inline(always)]
+    fn record(&self, cpus: usize) -> Option<usize> {
+        // SAFETY: as above.
+        let record = unsafe { fw_linux_record(cpus) };
+        (record != usize::MAX).then_some(record)
+    }
+
     fn relax(&self) {
         // SAFETY: as above.
         unsafe { fw_linux_relax() }
@@ -126,6 +135,12 @@ unsafe impl Kernel for Linux {
     fn traces(&self) -> bool {
         // SAFETY: as above.
         unsafe { fw_linux_traces() }
+    }
+
+    /// Linux reports allocations and frees itself.
+    #[inline(always)]
+    fn traces_calls(&self) -> bool {
+        false
     }
 
     fn event(&self, event: &Event) {
@@ -154,7 +169,6 @@ unsafe impl Kernel for Linux {
                 // SAFETY: as above.
                 unsafe { fw_linux_trace_drain(pfn.0, order.0.into(), migratetype.index() as u32) }
             }
-            // Linux reports allocations and frees itself.
             _ => {}
         }
     }

@@ -144,7 +144,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Whether [`Allocator::announce`] does anything for a request.
     pub(crate) fn announces(&self, request: &Request) -> bool {
-        self.machine().traces() || M::FEATURES.zero && request.gfp.contains(__GFP_ZERO)
+        self.machine().traces_calls() || M::FEATURES.zero && request.gfp.contains(__GFP_ZERO)
     }
 
     /// What a frame is part of, at this moment.
@@ -222,7 +222,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[inline(always)]
     pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
-        if self.world.shared.machine.traces() {
+        if self.world.shared.machine.traces_calls() {
             self.world.shared.machine.event(&event());
         }
     }

@@ -37,7 +37,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
     /// Returns how many. The block after them needs another stage, or is no allocated block.
     #[inline]
     pub(crate) fn free_all(&self, world: &World<'a, M>, blocks: &[Pfn], order: Order) -> usize {
-        if world.shared.machine.traces() {
+        if world.shared.machine.traces_calls() {
             return 0;
         }
         let mut freed = 0_usize;

@@ -334,6 +334,13 @@ pub trait Machine {
         false
     }
 
+    /// Returns whether [`Machine::event`] listens to requests and frees; asked in each, also on the fast path.
+    ///
+    /// For an embedder that reports those itself, and only the lists' events come from here.
+    fn traces_calls(&self) -> bool {
+        self.traces()
+    }
+
     /// Reports an event that has a tracepoint.
     ///
     /// Context: a lock may be held, so the callee must not call the allocator.
