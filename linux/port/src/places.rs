@@ -15,3 +15,8 @@ pub fn root() -> PathBuf {
 pub fn port() -> PathBuf {
     root().join("linux")
 }
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -40,7 +40,7 @@ mod list;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Ours, is_edited};
+pub use apply::{Ours, is_edited, written_files};
 pub use list::{Edit, EditList, KernelVersion, Place};
 pub use plan::{FileChange, LeftOut, Plan, Summary};
 pub use problem::{EditError, Problem};
