@@ -213,6 +213,21 @@ static uint64_t names(void)
 	return rounds;
 }
 
+/* The sum of the counters of /proc/vmstat whose names begin like this. */
+static double counted(const char *beginning)
+{
+	char name[64];
+	double sum = 0, value;
+	FILE *file = fopen("/proc/vmstat", "r");
+
+	while (file && fscanf(file, "%63s %lf", name, &value) == 2)
+		if (!strncmp(name, beginning, strlen(beginning)))
+			sum += value;
+	if (file)
+		fclose(file);
+	return sum;
+}
+
 /* Drops the caches and returns the free memory in KiB. */
 static long settle(void)
 {
@@ -271,6 +286,10 @@ int main(int number, char **arguments)
 		snprintf(name, sizeof(name), "stress_%s", kinds[kind].name);
 		result(name, rounds[kind], "rounds");
 	}
+	/* What shows that memory was short. */
+	result("stress_reclaimed", counted("pgsteal_kswapd") + counted("pgsteal_direct"), "pages");
+	result("stress_migrated", counted("pgmigrate_success"), "pages");
+	result("stress_huge_pages", counted("thp_fault_alloc"), "pages");
 	after = settle();
 	allowed = 8192 + memory_size / 1024 / 50;
 	result("stress_free_before", before, "KiB");

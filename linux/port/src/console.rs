@@ -80,6 +80,20 @@ pub enum Fault {
     Ended,
 }
 
+/// A run that was not sound.
+#[derive(Debug, thiserror::Error)]
+#[error("{title}: {fault}; the end of {log}:\n{end}", log = log.display())]
+pub struct Unsound {
+    /// The run's title.
+    pub title: String,
+    /// What was wrong.
+    pub fault: Fault,
+    /// The console's log.
+    pub log: PathBuf,
+    /// The log's last lines.
+    pub end: String,
+}
+
 /// What the lines of a console say so far.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
@@ -149,8 +163,8 @@ impl Run<'_> {
             (None, false) => Fault::Ended,
             (None, true) => return Ok(verdict.results),
         };
-        let end = tail(&self.log)?;
-        Err(fault).with_context(|| format!("{}: failed; the end of {}:\n{end}", self.title, self.log.display()))
+        let (title, log, end) = (self.title.to_owned(), self.log.clone(), tail(&self.log)?);
+        Err(Unsound { title, fault, log, end }.into())
     }
 
     /// Runs the machine to its end, or kills it.
@@ -279,12 +293,13 @@ mod tests {
         assert_eq!(run("echo result a 1 s; echo done", long).expect("a result").len(), 1);
         let fault = |script: &str, limit: Duration| {
             let error = run(script, limit).expect_err(script);
-            error.downcast_ref::<Fault>().cloned()
+            error.downcast_ref::<Unsound>().map(|unsound| unsound.fault.clone())
         };
         assert_eq!(fault("echo up", long), Some(Fault::Ended));
         assert_eq!(fault("echo up; sleep 60 & sleep 60", Duration::from_millis(100)), Some(Fault::Late(0)));
         assert_eq!(fault("echo BUG: x; sleep 60; echo done", long), Some(Fault::Kernel("BUG: x".to_owned())));
         let shown = format!("{:#}", run("echo first; echo BUG: x", long).expect_err("a bug"));
-        assert!(shown.contains("    first\n    BUG: x"), "{shown}");
+        assert!(shown.starts_with("a shell: the kernel says: BUG: x; the end of /"), "{shown}");
+        assert!(shown.ends_with("    first\n    BUG: x"), "{shown}");
     }
 }
