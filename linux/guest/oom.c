@@ -1,8 +1,8 @@
 /*
  * oom: one process takes all memory and is killed; the guest goes on.
  *
- * Idea: the child asks to be the first to be killed, and writes to page after page until the kernel kills it. The parent
- * then takes and checks an eighth of memory. Anything but death by SIGKILL is a failure.
+ * Idea: the child asks to be the first to be killed, and writes to page after page until the kernel kills it. The
+ * parent then takes and checks an eighth of memory. Anything but death by SIGKILL is a failure.
  *
  * Cost: one pass over all memory. Rejected: filling memory through tmpfs, which no kill would free.
  */

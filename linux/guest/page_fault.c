@@ -1,9 +1,9 @@
 /*
  * page_fault SECONDS: rate of page faults, for 1, 2, 4, ... processes up to the number of CPUs.
  *
- * Idea: the pattern of will-it-scale's page_fault1. Each process maps 128 MiB of anonymous memory, writes to every page,
- * unmaps all, and begins again; it counts the pages. The map is smaller where memory is too small for all processes.
- * The parent lets them warm up for a fifth of the time and then reads the counters twice.
+ * Idea: the pattern of will-it-scale's page_fault1. Each process maps 128 MiB of anonymous memory, writes to every
+ * page, unmaps all, and begins again; it counts the pages. The map is smaller where memory is too small for all
+ * processes. The parent lets them warm up for a fifth of the time and then reads the counters twice.
  *
  * Cost: SECONDS for each number of processes. Rejected: a run of fixed length, which needs another length on each host.
  */

@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn sound_lines_have_no_fault() {
-        let text = "Kernel command line: panic=-1\nOut of memory: Killed process 67\r\nresult a 1.5 s\r\nresult b x s\r\ndone\r\n";
+        let text = "Kernel command line: panic=-1\nOut of memory: Killed process 67\r\n\
+            result a 1.5 s\r\nresult b x s\r\ndone\r\n";
         let verdict = verdict(text, &[]);
         assert_eq!(verdict.fault, None);
         assert!(verdict.is_done);

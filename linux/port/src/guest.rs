@@ -1,8 +1,8 @@
 //! Makes the guest's root file system: busybox, the init script, the guest's programs, and a command.
 //!
 //! The idea: one archive of the format `newc` (cpio), which both architectures unpack into memory at boot. It is made
-//! here, file by file, so that each boot can have a command of its own. The programs are compiled without libraries, and
-//! again only when a file of linux/guest/ has changed.
+//! here, file by file, so that each boot can have a command of its own. The programs are compiled without libraries,
+//! and again only when their source has changed.
 //!
 //! Cost: 6 MB in the guest, a second to compile. Rejected: an image of a disk, which takes root to fill; the host's
 //! directory (hostfs), which only User-Mode Linux has.
@@ -125,7 +125,17 @@ mod tests {
         let mut cpio = Cpio::default();
         cpio.add("a", 0o100_644, b"hello");
         let bytes = cpio.finish();
-        let text = String::from_utf8_lossy(&bytes).replace('\0', ".");
-        insta::assert_snapshot!(text, @"07070100000001000081A40000000000000000000000010000000000000005000000000000000000000000000000000000000200000000a.hello...07070100000002000000000000000000000000000000010000000000000000000000000000000000000000000000000000000B00000000TRAILER!!!....");
+        assert_eq!(bytes.len() % 4, 0);
+        let text = String::from_utf8_lossy(&bytes).replace('\0', ".").replace("0707", "\n0707");
+        let wanted = [
+            "",
+            "07070100000001000081A4000000000000000000000001000000000000000500000000000000000000000000000000",
+            "07070100000002000000000000000000000000000000010000000000000000000000000000000000000000",
+        ];
+        for (line, beginning) in text.split('\n').zip(wanted) {
+            assert!(line.starts_with(beginning), "{line}");
+        }
+        assert!(text.contains("0000000200000000a.hello...\n"), "{text}");
+        assert!(text.ends_with("0000000B00000000TRAILER!!!...."), "{text}");
     }
 }

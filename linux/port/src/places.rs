@@ -1,7 +1,8 @@
 //! Knows where the project's files are.
 //!
-//! The idea: the command runs from a checkout, so paths lead from this crate's manifest, whatever the current directory.
-//! Cost: none. Rejected: paths relative to the current directory, which `linux/run` and tests would have to agree on.
+//! The idea: the command runs from a checkout, so paths lead from this crate's manifest, whatever the current
+//! directory. Cost: none. Rejected: paths relative to the current directory, which `linux/run` and tests would have to
+//! agree on.
 
 use std::path::PathBuf;
 

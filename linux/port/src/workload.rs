@@ -49,7 +49,9 @@ impl Workload {
         match self {
             Workload::Boot => "\
                 read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
-                awk '/^(MemTotal|MemFree|Slab|PageTables):/ { print \"result boot_\" substr($1, 1, length($1) - 1), $2, \"KiB\" }' /proc/meminfo"
+                for name in MemTotal MemFree Slab PageTables; do\n\
+                    awk -v name=$name '$1 == name \":\" { print \"result boot_\" name, $2, \"KiB\" }' /proc/meminfo\n\
+                done"
                 .to_owned(),
             Workload::PageFault1 => format!("/programs/page_fault {seconds}"),
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{Arch, make};
+use super::arch::{Arch, make};
 use crate::places;
 use crate::process;
 

@@ -3,8 +3,8 @@
 //! User-Mode Linux saves the floating-point state of its processes in an array of fixed size, 2696 bytes. A processor
 //! with AMX has 11 KB of state. The host then refuses to give it all, and the guest's first program dies.
 //!
-//! The idea: the size is a number in arch/x86/um/user-offsets.c. It becomes the size that the processor reports, if that
-//! is larger (CPUID leaf 0xd, subleaf 0, ECX: bytes of all states that the processor supports).
+//! The idea: the size is a number in arch/x86/um/user-offsets.c. It becomes the size that the processor reports, if
+//! that is larger (CPUID leaf 0xd, subleaf 0, ECX: bytes of all states that the processor supports).
 //!
 //! Cost: none. Rejected: hiding AMX from the guest, for which the host has no switch. Linux 6.13 asks the host for the
 //! size; its file has no number, and stays as it is.

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | find the places of all edits in the untouched tree | `edit` | |
 //! | make the object of Rust | `glue.rs` | `glue/` |
-//! | copy the tree; write edited files that differ, restore those that no edit names any more | `tree.rs` | `trees/NAME` |
+//! | copy the tree; write edited files that differ, restore those without an edit | `tree.rs` | `trees/NAME` |
 //! | write the configuration | `config.rs` | `build/NAME-ARCH/.config` |
 //! | compile | here | `build/NAME-ARCH/` |
 //!
@@ -21,8 +21,8 @@
 mod tree;
 mod config;
 mod host;
+mod arch;
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,22 +31,15 @@ use std::thread;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
+pub use arch::Arch;
+use arch::make;
+
 use crate::edit::{EditList, Ours, Plan};
 use crate::glue;
 use crate::places;
 use crate::process;
 use crate::source::Source;
 use crate::tools::{self, Step};
-
-/// What a kernel runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Arch {
-    /// User-Mode Linux: the kernel is a process of the host, with one CPU.
-    Um,
-    /// A PC with several CPUs, which QEMU plays.
-    #[value(name = "x86_64")]
-    X86_64,
-}
 
 /// Which kernel to build.
 #[derive(Clone, Debug)]
@@ -76,15 +69,6 @@ pub struct Kernel {
     pub notes: Vec<String>,
     /// Whether anything had to be done.
     pub is_new: bool,
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Arch::Um => "um",
-            Arch::X86_64 => "x86_64",
-        })
-    }
 }
 
 impl Request {
@@ -182,12 +166,4 @@ impl Request {
         let ours: Vec<&str> = changed.chain(["mm/framewright", "linux/framewright.h"]).collect();
         Ok(warnings.into_iter().filter(|line| ours.iter().any(|file| line.contains(file))).collect())
     }
-}
-
-/// A call of make for a tree and an output directory, without a target.
-fn make(arch: Arch, tree: &Path, out: &Path) -> Command {
-    let mut make = Command::new("make");
-    make.arg("-C").arg(tree).arg(format!("O={}", out.display())).arg(format!("ARCH={arch}"));
-    make.env("LC_ALL", "C").env("KBUILD_BUILD_USER", "framewright").env("KBUILD_BUILD_HOST", "framewright");
-    make
 }

@@ -1,7 +1,7 @@
 //! `linux/run boot`: boots a kernel, for a look or for one command.
 //!
-//! The idea: without `--command` the terminal is the guest's, and nothing is judged. With it, the guest runs the command
-//! and ends; the console is shown and judged as for a workload.
+//! The idea: without `--command` the terminal is the guest's, and nothing is judged. With it, the guest runs the
+//! command and ends; the console is shown and judged as for a workload.
 //!
 //! Cost: a second or two. Rejected: a network and ssh, which the small kernels do not have.
 
