@@ -1,7 +1,8 @@
 //! Knows where the project's files are.
 //!
-//! The idea: the command runs from a checkout, so paths lead from this crate's manifest, whatever the current directory.
-//! Cost: none. Rejected: paths relative to the current directory, which `linux/run` and tests would have to agree on.
+//! The idea: the command runs from a checkout, so paths lead from this crate's manifest, whatever the current
+//! directory. Cost: none. Rejected: paths relative to the current directory, which `linux/run` and tests would have to
+//! agree on.
 
 use std::path::PathBuf;
 
@@ -14,4 +15,9 @@ pub fn root() -> PathBuf {
 /// The folder of the port, `linux/`.
 pub fn port() -> PathBuf {
     root().join("linux")
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

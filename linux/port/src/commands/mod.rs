@@ -3,7 +3,12 @@
 //! The idea: a file holds a subcommand's options and prints its results; modules of the library do the work.
 //! Cost: none. Rejected: one file of all options, which would be read whole to change one.
 
+mod run;
+mod boot;
+mod build;
+mod source;
 mod edit;
+mod options;
 
 use clap::{Parser, Subcommand};
 
@@ -17,7 +22,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Source(source::GetSource),
     Edit(edit::EditTree),
+    Build(build::BuildKernel),
+    Boot(boot::BootKernel),
+    Run(run::RunWorkload),
 }
 
 impl Cli {
@@ -28,7 +37,11 @@ impl Cli {
     /// Whatever stopped it, for the user to read.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
+            Command::Source(source) => source.run(),
             Command::Edit(edit) => edit.run(),
+            Command::Build(build) => build.run(),
+            Command::Boot(boot) => boot.run(),
+            Command::Run(run) => run.run(),
         }
     }
 }

@@ -55,6 +55,11 @@ pub fn is_edited(tree: &Path) -> Option<&'static str> {
     [MARKER, HEADER].into_iter().find(|trace| tree.join(trace).exists())
 }
 
+/// The files that the last plan wrote to the tree, as paths in it; empty for an untouched tree.
+pub fn written_files(tree: &Path) -> Vec<String> {
+    fs::read_to_string(tree.join(MARKER)).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
 impl Plan {
     /// Writes the changed files and ours to the tree for which the plan was made.
     ///

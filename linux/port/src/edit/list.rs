@@ -1,4 +1,4 @@
-//! Reads the list of edits from TOML, and the version of a kernel from its Makefile.
+//! Reads the list of edits from TOML.
 //!
 //! The idea: everything that can be wrong with an edit by itself is refused here, so that later steps meet only edits
 //! that make sense. That is a missing anchor, an anchor of blanks only, an occurrence of 0, a path that leaves the
@@ -8,14 +8,13 @@
 //!
 //! Rejected: letting `serde` refuse these through types of their own. Its messages name a line, not the edit.
 
-use std::fmt;
 use std::fs;
 use std::path::{Component, Path};
-use std::str::FromStr;
 
 use serde::Deserialize;
 
 use super::problem::EditError;
+use super::version::KernelVersion;
 
 /// The edits of one TOML file, in its order.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,16 +64,6 @@ pub enum Place {
     AtStart,
     /// After the last line of the function's body, or of the file.
     AtEnd,
-}
-
-/// A version of Linux: its first two numbers.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(try_from = "String")]
-pub struct KernelVersion {
-    /// `VERSION` of the Makefile.
-    pub major: u32,
-    /// `PATCHLEVEL` of the Makefile.
-    pub minor: u32,
 }
 
 impl EditList {
@@ -140,48 +129,4 @@ impl Edit {
 fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
-}
-
-impl KernelVersion {
-    /// Reads the version of a tree from its Makefile.
-    ///
-    /// # Errors
-    ///
-    /// There is no Makefile, or it has no `VERSION` and `PATCHLEVEL`.
-    pub fn of_tree(tree: &Path) -> Result<KernelVersion, EditError> {
-        let path = tree.join("Makefile");
-        let text = fs::read_to_string(&path).map_err(|error| EditError::io("read", &path, error))?;
-        let number = |name: &str| {
-            let assigned = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix('=')?.trim().parse().ok();
-            text.lines().find_map(assigned)
-        };
-        match (number("VERSION"), number("PATCHLEVEL")) {
-            (Some(major), Some(minor)) => Ok(KernelVersion { major, minor }),
-            _ => Err(EditError::NotLinux { path }),
-        }
-    }
-}
-
-impl FromStr for KernelVersion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<KernelVersion, String> {
-        let numbers = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        let (major, minor) = numbers.ok_or_else(|| format!("`{text}` is no version such as 6.1"))?;
-        Ok(KernelVersion { major, minor })
-    }
-}
-
-impl TryFrom<String> for KernelVersion {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<KernelVersion, String> {
-        text.parse()
-    }
-}
-
-impl fmt::Display for KernelVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
 }

@@ -33,14 +33,16 @@
 mod apply;
 mod plan;
 mod place;
+mod list;
 mod problem;
+mod version;
 mod anchor;
 mod c_text;
-mod list;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Ours, is_edited};
-pub use list::{Edit, EditList, KernelVersion, Place};
+pub use apply::{Ours, is_edited, written_files};
+pub use list::{Edit, EditList, Place};
 pub use plan::{FileChange, LeftOut, Plan, Summary};
 pub use problem::{EditError, Problem};
+pub use version::KernelVersion;

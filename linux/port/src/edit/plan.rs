@@ -15,9 +15,10 @@ use std::path::Path;
 
 use framewright_table::figures::counted;
 
-use super::list::{Edit, EditList, KernelVersion};
+use super::list::{Edit, EditList};
 use super::place::{Replacement, place};
 use super::problem::{EditError, Problem, ProblemKind};
+use super::version::KernelVersion;
 
 /// What all edits together make of a tree. Nothing is written yet.
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ impl Plan {
     ///
     /// The directory is no source tree of Linux, or edits find no place: then all of these are in the error.
     pub fn new(list: &EditList, tree: &Path) -> Result<Plan, EditError> {
-        let version = KernelVersion::of_tree(tree)?;
+        let version = version_of(tree)?;
         let numbered = (1..).zip(&list.edits);
         let (ours, others): (Vec<_>, Vec<_>) = numbered.partition(|(_, edit)| edit.is_for(version));
         let mut by_file: BTreeMap<&str, Vec<(usize, &Edit)>> = BTreeMap::new();
@@ -112,6 +113,13 @@ impl Plan {
         replacements.sort_by_key(|replacement| (replacement.range.start, replacement.range.end));
         replacements
     }
+}
+
+/// The version of a tree, by its Makefile.
+fn version_of(tree: &Path) -> Result<KernelVersion, EditError> {
+    let path = tree.join("Makefile");
+    let text = fs::read_to_string(&path).map_err(|error| EditError::io("read", &path, error))?;
+    KernelVersion::of_makefile(&text).ok_or(EditError::NotLinux { path })
 }
 
 /// Whether one of two replacements takes text that the other needs.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use framewright_table::figures::counted;
 
-use super::list::KernelVersion;
+use super::version::KernelVersion;
 
 /// Why a tree was not edited.
 #[derive(Debug, thiserror::Error)]

@@ -94,7 +94,8 @@ fn changed_lines(edits: &str) -> String {
 #[test]
 fn each_place() {
     let places = [
-        "function = \"warm\"\nanchor = \"heat = boil(kettle, kettle->level)\"\nplace = \"before\"\ntext = '''\n#ifdef A\nif (cold)\n\tlight();\n#endif\n'''",
+        "function = \"warm\"\nanchor = \"heat = boil(kettle, kettle->level)\"\nplace = \"before\"\n\
+            text = '''\n#ifdef A\nif (cold)\n\tlight();\n#endif\n'''",
         "function = \"warm\"\nanchor = \"heat = boil( kettle\"\nplace = \"after\"\ntext = 'x();'\noptional = true",
         "function = \"warm\"\nanchor = \"heat = boil(kettle, kettle->level)\"\nplace = \"after\"\ntext = 'x();'",
         "function = \"warm\"\nanchor = \"boil(kettle,\"\nplace = \"replace\"\ntext = 'simmer(kettle,'",

@@ -1,0 +1,167 @@
+//! The command line that boots a kernel: a process for User-Mode Linux, QEMU for x86-64.
+//!
+//! The idea: a guest has memory, CPUs, one disk that starts empty, and one console on standard input and output. Both
+//! architectures get the same archive and the same parameters.
+//!
+//! QEMU translates instructions (TCG), so a boot needs no rights and takes a second or two. Two settings make boots
+//! reliable on a busy host:
+//!
+//! - The kernel has ACPI's timer (x86_64.config). Otherwise it compares the local APIC's timer with the periodic
+//!   interrupt, which comes late on a busy host, and gives up with "APIC timer disabled due to verification failure".
+//! - `nohz=off`, because a late first tick makes the kernel stay in its first mode.
+//!
+//! Cost: none. With `--icount` QEMU counts instructions, and the guest's clock shows their number as nanoseconds: times
+//! are then the same in each run, and compare instructions instead of speed.
+//!
+//! Rejected: KVM by default. It is faster where it exists, but nested or emulated KVM fails in ways that look like
+//! faults of the kernel. `--accel kvm` asks for it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build::Arch;
+use crate::tools::{self, Step};
+
+/// How QEMU runs a guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Accel {
+    /// QEMU translates them.
+    Tcg,
+    /// The processor runs them.
+    Kvm,
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Machine {
+    /// Number of CPUs (x86_64)
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub cpus: u32,
+    /// Memory: a number with M or G
+    #[arg(long, default_value = "512M", value_name = "SIZE")]
+    pub memory: String,
+    /// How QEMU runs instructions (x86_64)
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    pub accel: Accel,
+    /// Let the guest's clock count instructions, one a nanosecond; one CPU (x86_64)
+    #[arg(long)]
+    pub icount: bool,
+}
+
+impl Machine {
+    /// Memory in MiB.
+    ///
+    /// # Errors
+    ///
+    /// The size is no number with M or G.
+    pub fn mebibytes(&self) -> Result<u64> {
+        let size = match (self.memory.strip_suffix(['M', 'm']), self.memory.strip_suffix(['G', 'g'])) {
+            (Some(number), _) => number.parse().ok(),
+            (None, Some(number)) => number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024)),
+            (None, None) => None,
+        };
+        match size {
+            Some(size) if size >= 64 => Ok(size),
+            _ => bail!("memory of {:?}: a number with M or G is needed, such as 512M, of at least 64M", self.memory),
+        }
+    }
+
+    /// The name of the guest's disk.
+    pub fn disk_name(arch: Arch) -> &'static str {
+        match arch {
+            Arch::Um => "/dev/ubda",
+            Arch::X86_64 => "/dev/vda",
+        }
+    }
+
+    /// Makes an empty disk of three times the memory; it takes space only where it is written.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made.
+    pub fn disk(&self, path: &Path) -> Result<()> {
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        file.set_len((self.mebibytes()? * 3) << 20).with_context(|| format!("cannot size {}", path.display()))
+    }
+
+    /// The command that boots `kernel` with an archive, a disk and further parameters.
+    ///
+    /// # Errors
+    ///
+    /// A program is missing, or the options contradict each other.
+    pub fn command(&self, arch: Arch, kernel: &Path, archive: &Path, disk: &Path, more: &[String]) -> Result<Command> {
+        let memory = self.mebibytes()?;
+        let mut parameters = vec!["panic=-1".to_owned(), format!("disk={}", Machine::disk_name(arch))];
+        match arch {
+            Arch::Um => {
+                tools::check(&[Step::Um])?;
+                if self.icount || self.accel == Accel::Kvm {
+                    bail!("--icount and --accel kvm need --arch x86_64");
+                }
+                // Without random addresses every boot has the same memory: its first page follows the program's heap.
+                let mut command = Command::new("setarch");
+                command.arg("-R").arg(kernel).arg(format!("mem={memory}M"));
+                command.arg(format!("initrd={}", archive.display())).arg(format!("ubd0={}", disk.display()));
+                command.args(["con=null", "con0=fd:0,fd:1"]).args(parameters).args(more);
+                Ok(command)
+            }
+            Arch::X86_64 => {
+                tools::check(&[Step::Qemu])?;
+                parameters.extend(["console=ttyS0", "nohz=off", "mitigations=off"].map(str::to_owned));
+                parameters.extend_from_slice(more);
+                let mut command = self.qemu(memory)?;
+                command.arg("-kernel").arg(kernel).arg("-initrd").arg(archive);
+                command.arg("-drive").arg(drive(disk)).arg("-append").arg(parameters.join(" "));
+                Ok(command)
+            }
+        }
+    }
+
+    /// QEMU with the machine's CPUs and memory, and a console.
+    fn qemu(&self, memory: u64) -> Result<Command> {
+        let cpus = if self.icount { 1 } else { self.cpus };
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
+        command.arg("-m").arg(format!("{memory}M")).arg("-smp").arg(format!("{cpus},sockets={cpus}"));
+        match self.accel {
+            Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max"]),
+            Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+        };
+        match (self.icount, self.accel) {
+            (false, _) => {}
+            (true, Accel::Tcg) => drop(command.args(["-icount", "shift=0,sleep=off"])),
+            (true, Accel::Kvm) => bail!("--icount needs --accel tcg"),
+        }
+        Ok(command)
+    }
+}
+
+/// QEMU's description of a disk, in which a comma is doubled.
+fn drive(disk: &Path) -> String {
+    let path = PathBuf::from(disk).display().to_string().replace(',', ",,");
+    format!("file={path},format=raw,if=virtio,cache=unsafe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(memory: &str) -> Machine {
+        Machine { cpus: 4, memory: memory.to_owned(), accel: Accel::Tcg, icount: false }
+    }
+
+    #[test]
+    fn memory_has_a_unit() {
+        for (text, wanted) in [("512M", Some(512)), ("2G", Some(2048)), ("512", None), ("1M", None), ("xG", None)] {
+            assert_eq!(machine(text).mebibytes().ok(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_comma_in_a_path_is_doubled() {
+        assert_eq!(drive(Path::new("a,b")), "file=a,,b,format=raw,if=virtio,cache=unsafe");
+    }
+}
