@@ -266,6 +266,12 @@ pub unsafe trait Kernel: Sync + 'static {
         let _ = (zone, change);
     }
 
+    /// Takes a change of the frames in a zone's depot. Context: as [`Kernel::free_changed`].
+    #[inline]
+    fn stored_changed(&self, zone: ZoneIdx, frames: i64) {
+        let _ = (zone, frames);
+    }
+
     /// Takes the new type of a pageblock, by its first frame. Context: as [`Kernel::free_changed`].
     #[inline]
     fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {

@@ -270,6 +270,11 @@ impl<K: Kernel> Machine for KernelMachine<K> {
     }
 
     #[inline]
+    fn stored_changed(&self, zone: ZoneIdx, frames: i64) {
+        self.kernel.stored_changed(zone, frames);
+    }
+
+    #[inline]
     fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
         self.kernel.retyped(pfn, migratetype);
     }

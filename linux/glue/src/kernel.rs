@@ -126,6 +126,12 @@ unsafe impl Kernel for Linux {
         unsafe { fw_linux_free_changed(zone.index() as u32, change.free, change.cma, change.highatomic) }
     }
 
+    /// The depot is free memory to Linux, which would reclaim for nothing otherwise.
+    fn stored_changed(&self, zone: ZoneIdx, frames: i64) {
+        // SAFETY: as above.
+        unsafe { fw_linux_free_changed(zone.index() as u32, frames, 0, 0) }
+    }
+
     fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
         // SAFETY: as above.
         unsafe { fw_linux_retyped(pfn.0, migratetype.index() as u32) }

@@ -140,7 +140,7 @@ impl<'a, M: Machine> Depots<'a, M> {
             ring.count_moved(u64::from(magazine.len()).wrapping_neg());
             ring.spare.store(0, Ordering::Relaxed);
             ring.spare_len.store(0, Ordering::Relaxed);
-            self.lock(cx, shard).push_full(id, index, magazine);
+            self.lock(cx, shard).push_full(id, index);
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a, M: Machine> Depots<'a, M> {
         let empty = borrowed.or_else(|| guard.pop_empty(self))?;
         if let Some((full, magazine)) = full.and_then(|index| Some((index, self.magazine(index)?))) {
             ring.count_moved(u64::from(magazine.len()).wrapping_neg());
-            guard.push_full(id, full, magazine);
+            guard.push_full(id, full);
         }
         Some(empty)
     }
@@ -263,10 +263,10 @@ impl<'a, M: Machine> Depots<'a, M> {
     /// Takes every block out of a shard and passes it to `visit`, from any context.
     ///
     /// Does nothing if the shard is locked.
-    pub(crate) fn drain_nolock(&self, shard: &Shard<M>, visit: impl Fn(Frame, RingId)) {
+    pub(crate) fn drain_nolock(&self, machine: &M, shard: &Shard<M>, visit: impl Fn(Frame, RingId)) {
         let Some(ticket) = (shard.frames_racy() != 0).then(|| shard.lock.try_take()).flatten() else { return };
         for ring in small_rings() {
-            while let Some((index, magazine)) = shard.pop_full(self.magazines, ring) {
+            while let Some((index, magazine)) = shard.pop_full(machine, self.magazines, ring) {
                 self.each_of(magazine, |frame| visit(frame, ring));
                 shard.push(&shard.empty, self.magazines, index);
             }
@@ -341,14 +341,11 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
     }
 
     fn pop_full(&self, ring: RingId) -> Option<(u32, &'a Magazine<M>)> {
-        self.shard.pop_full(self.magazines, ring)
+        self.shard.pop_full(&self.cx.shared.machine, self.magazines, ring)
     }
 
-    fn push_full(&self, ring: RingId, index: u32, magazine: &Magazine<M>) {
-        if let Some(stack) = self.shard.full.get(ring.index) {
-            self.shard.push(stack, self.magazines, index);
-            self.shard.count(ring, magazine, u32::wrapping_add);
-        }
+    fn push_full(&self, ring: RingId, index: u32) {
+        self.shard.push_full(&self.cx.shared.machine, self.magazines, ring, index);
     }
 
     /// Adds to the number of magazines that are being emptied; a negated number subtracts.

@@ -156,19 +156,36 @@ impl<M: Machine> Shard<M> {
         }
     }
 
-    pub(super) fn pop_full<'a>(&self, magazines: &'a [Magazine<M>], ring: RingId) -> Option<(u32, &'a Magazine<M>)> {
+    pub(super) fn pop_full<'a>(
+        &self,
+        machine: &M,
+        magazines: &'a [Magazine<M>],
+        ring: RingId,
+    ) -> Option<(u32, &'a Magazine<M>)> {
         let taken = self.pop(self.full.get(ring.index)?, magazines)?;
-        self.count(ring, taken.1, u32::wrapping_sub);
+        self.count(machine, (frames_of(ring, taken.1) as i32).wrapping_neg());
         Some(taken)
     }
 
-    pub(super) fn count(&self, ring: RingId, magazine: &Magazine<M>, change: impl Fn(u32, u32) -> u32) {
-        let frames = magazine.len() << ring.order.0.min(31);
+    pub(super) fn push_full(&self, machine: &M, magazines: &[Magazine<M>], ring: RingId, index: u32) {
+        if let Some((stack, magazine)) = self.full.get(ring.index).zip(magazines.get(index as usize)) {
+            self.push(stack, magazines, index);
+            self.count(machine, frames_of(ring, magazine) as i32);
+        }
+    }
+
+    fn count(&self, machine: &M, change: i32) {
         let now = self.frames.load(Ordering::Relaxed);
-        self.frames.store(change(now, frames), Ordering::Relaxed);
+        self.frames.store(now.wrapping_add_signed(change), Ordering::Relaxed);
+        machine.stored_changed(self.name.zone_index(), change.into());
     }
 }
 
 pub(super) fn small_rings() -> impl Iterator<Item = RingId> {
     (0..SMALL_RINGS).filter_map(RingId::small_nth)
+}
+
+/// Returns the frames of the blocks in a magazine of this list.
+fn frames_of<M: Machine>(ring: RingId, magazine: &Magazine<M>) -> u32 {
+    magazine.len() << ring.order.0.min(31)
 }

@@ -68,6 +68,11 @@ impl LockName {
         LockName { kind: LockKind::Depot, index: (zone.0 as u32) << 16 | shard as u32 }
     }
 
+    /// Returns the zone whose lock this is.
+    pub(crate) const fn zone_index(self) -> ZoneIdx {
+        ZoneIdx((self.index >> 16) as u16)
+    }
+
     /// Returns the name of the claim on a CPU's lists of a zone.
     pub const fn pcp(zone: ZoneIdx, cpu: CpuId) -> LockName {
         LockName { kind: LockKind::Pcp, index: (zone.0 as u32) << 16 | cpu.0 as u32 }
@@ -76,7 +81,7 @@ impl LockName {
 
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (zone, part) = (ZoneIdx((self.index >> 16) as u16), self.index as u16);
+        let (zone, part) = (self.zone_index(), self.index as u16);
         // The distinguishing part of a name comes first: tables cut names off at the end.
         match self.kind {
             LockKind::Zone => f.write_str("zone lock")?,

@@ -357,6 +357,15 @@ pub trait Machine {
         let _ = (zone, change);
     }
 
+    /// Reports that a zone's depot has more or fewer frames, for an embedder that counts them as free too.
+    ///
+    /// A request gets them as long as its zone is asked ([`crate::Allocator::alloc_in`]). The sums of all changes are
+    /// what [`crate::Allocator::depot_frames`] returns. Context: the depot's lock is held, otherwise as
+    /// [`Machine::free_changed`].
+    fn stored_changed(&self, zone: ZoneIdx, frames: i64) {
+        let _ = (zone, frames);
+    }
+
     /// Reports that a pageblock has another type now, for an embedder that keeps types of its own.
     ///
     /// `pfn` is the pageblock's first frame. Context: as [`Machine::free_changed`].

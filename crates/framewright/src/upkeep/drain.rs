@@ -225,7 +225,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.pcps.drain_nolock(shared, cpu, zone, give);
         }
         for shard in self.pcps.depots.of(zone) {
-            self.pcps.depots.drain_nolock(shard, |frame, ring| give(frame, ring.order));
+            self.pcps.depots.drain_nolock(&shared.machine, shard, |frame, ring| give(frame, ring.order));
         }
         guard.account();
         if order.0 != 0 && !zone.count.skipped_racy().is_zero() {
