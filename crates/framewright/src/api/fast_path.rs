@@ -292,6 +292,21 @@ impl<'a, M: Machine> FastPath<'a, M> {
         if self.own.fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
     }
 
+    /// Like [`FastPath::alloc_in`], of whatever run the list's top is.
+    pub(crate) fn alloc_in_another_run(
+        &self,
+        machine: &M,
+        frames: &Frames<'a, M>,
+        route: Route,
+        zone: ZoneIdx,
+    ) -> Option<Pfn> {
+        if !self.own.has_fast_path() || self.own.fast_zone(route.highest) != Some(zone) {
+            return None;
+        }
+        self.taking.get().turn_to(machine, frames, self.ring(route)?.top_racy(self.slots)?, &self.taking);
+        self.alloc(machine, route)
+    }
+
     /// Like [`FastPath::alloc`], for one frame with flags known only at run time; `None` also if the last ones differ.
     ///
     /// It costs a comparison instead of a computation.

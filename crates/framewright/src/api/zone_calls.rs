@@ -55,15 +55,32 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let is_local = preferred.node() == zone.node();
         // Requests that are movable and may not have CMA memory cannot take from lists.
         let is_plain = rights.cma || !matches!(M::mobility_of(request.gfp), MigrateType::Movable);
-        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT
-            && is_local
-            && is_plain
-            && let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order)
-            && let Some(pfn) = self.fast.with(AllocIn { machine: self.machine(), route: route.in_zone(zone), zone })
-        {
-            return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
+        let route = Route::of::<M>(request, self.geometry().pageblock_order);
+        let Some(route) = route.filter(|_| <M::PerCpu<FastPath<'a, M>>>::IS_KEPT && is_local && is_plain) else {
+            return self.alloc_in_slow(zone, preferred, request, rights);
+        };
+        let route = route.in_zone(zone);
+        match self.fast.with(AllocIn { machine: self.machine(), route, zone }) {
+            Some(pfn) => Ok(InZone { pfn: self.announced(pfn, request), boosts: false }),
+            None => self.alloc_in_missed(route, zone, preferred, request, rights),
         }
-        self.alloc_in_slow(zone, preferred, request, rights)
+    }
+
+    #[inline(never)]
+    fn alloc_in_missed(
+        &self,
+        route: Route,
+        zone: ZoneIdx,
+        preferred: ZoneIdx,
+        request: &Request,
+        rights: Rights,
+    ) -> Result<InZone, AllocError> {
+        let frames = &self.world.shared.frames;
+        let again = |fast: &FastPath<'a, M>| fast.alloc_in_another_run(self.machine(), frames, route, zone);
+        match self.fast.with_any(again) {
+            Some(pfn) => Ok(InZone { pfn: self.announced(pfn, request), boosts: false }),
+            None => self.alloc_in_slow(zone, preferred, request, rights),
+        }
     }
 
     #[inline(never)]
