@@ -95,7 +95,9 @@ impl RunWorkload {
         }
         let mut command = self.machine.command(self.kernel.arch, &kernel.image, archive, &disk, &parameters)?;
         let title = format!("round {round}, {preset}");
-        let (limit, allowed, echo) = (self.workload.limit(self.lengths), self.allow.as_slice(), self.console);
+        let mut allowed = self.allow.clone();
+        allowed.extend(self.workload.allowed().iter().map(|text| text.to_string()));
+        let (limit, allowed, echo) = (self.workload.limit(self.lengths), allowed.as_slice(), self.console);
         let outcome = Run { title: &title, log, limit, allowed, echo }.run(&mut command);
         fs::remove_file(&disk).with_context(|| format!("cannot remove {}", disk.display()))?;
         outcome
