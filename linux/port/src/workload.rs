@@ -56,7 +56,7 @@ impl Workload {
             Workload::PageFault1 => format!("/programs/page_fault {seconds}"),
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),
             Workload::Oom => "/programs/oom".to_owned(),
-            Workload::Tmpfs => format!("/programs/tmpfs /tmp/file {seconds}"),
+            Workload::Tmpfs => format!("/programs/tmpfs /ram/file {seconds}"),
             Workload::Bench => format!("bench_loops={}\n. /bench.sh", lengths.bench_loops),
         }
     }
