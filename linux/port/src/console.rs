@@ -10,7 +10,7 @@
 //! | a line with one of [`BAD`] | the kernel complains |
 //!
 //! After a bad line the guest runs on for [`GRACE`], so that its report is in the log. Then it is killed. It is killed
-//! at the end of the time limit, too. A run that ends without `done` has failed.
+//! at the end of the time limit and when the user interrupts the command, too. A run that ends without `done` has failed.
 //!
 //! Cost: a thread that reads lines. Rejected: the exit status of the machine, which is 0 after many panics.
 
@@ -19,12 +19,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::unregister;
 
 use crate::process::{shown, spinner, tail};
 
@@ -59,6 +64,9 @@ const EXCUSE_LINES: u32 = 4;
 /// Time that a guest has after a bad line, so that the whole report is written.
 pub const GRACE: Duration = Duration::from_secs(2);
 
+/// How often the user's interrupt is looked at: soon enough for a person.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// A measured quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
@@ -83,6 +91,9 @@ pub enum Fault {
     /// The time limit was over.
     #[error("no end after {0} s")]
     Late(u64),
+    /// The user interrupted the command.
+    #[error("interrupted")]
+    Interrupted,
     /// The machine ended before the guest was done.
     #[error("the machine ended before the guest said `done`")]
     Ended,
@@ -220,11 +231,13 @@ impl Run<'_> {
             }
             Some(())
         });
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let signals = [SIGINT, SIGTERM].map(|signal| flag::register(signal, Arc::clone(&interrupted)));
         let bar = spinner(self.title);
         let mut verdict = Verdict::new(self.allowed);
         let mut until = Instant::now() + self.limit;
         let mut outcome = loop {
-            match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match lines.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK)) {
                 Ok(line) => {
                     writeln!(log, "{}", line.trim_end_matches('\r'))?;
                     if self.echo {
@@ -238,12 +251,20 @@ impl Run<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break verdict,
-                Err(RecvTimeoutError::Timeout) => {
-                    verdict.fault.get_or_insert(Fault::Late(self.limit.as_secs()));
-                    break verdict;
-                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                verdict.fault = Some(Fault::Interrupted);
+                break verdict;
+            }
+            if Instant::now() >= until {
+                verdict.fault.get_or_insert(Fault::Late(self.limit.as_secs()));
+                break verdict;
             }
         };
+        for signal in signals.into_iter().flatten() {
+            unregister(signal);
+        }
         outcome.end();
         drop(input);
         end(&mut child)?;
