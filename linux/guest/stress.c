@@ -8,7 +8,7 @@
  *   anon    maps of random size, checked and unmapped in random order  1/6
  *   huge    the same in pieces of 4 MiB, advised to use huge pages     1/6
  *   forker  a map that child and parent both change (copy on write)    1/16
- *   tmpfs   files in /tmp                                              1/8
+ *   tmpfs   files in /ram                                              1/8
  *   cache   files in DIRECTORY, on a disk: page cache over memory      3/2 in sum
  *   names   many small files and directories: memory of the kernel     -
  *
@@ -176,7 +176,7 @@ static uint64_t files(const char *kind, const char *at, int number, size_t size)
 
 static uint64_t tmpfs(void)
 {
-	return files("tmpfs", "/tmp", 8, memory_size / 64 / 65536 * 65536);
+	return files("tmpfs", "/ram", 8, memory_size / 64 / 65536 * 65536);
 }
 
 static uint64_t cache(void)
@@ -190,13 +190,13 @@ static uint64_t names(void)
 	char path[256];
 
 	while (seconds() < until) {
-		snprintf(path, sizeof(path), "/tmp/names.%d", (int)(rounds % 16));
+		snprintf(path, sizeof(path), "/ram/names.%d", (int)(rounds % 16));
 		mkdir(path, 0700);
 		for (int pass = 0; pass < 2; pass++)
 			for (int at = 0; at < 256; at++) {
 				int file;
 
-				snprintf(path, sizeof(path), "/tmp/names.%d/%d", (int)(rounds % 16), at);
+				snprintf(path, sizeof(path), "/ram/names.%d/%d", (int)(rounds % 16), at);
 				if (pass) {
 					unlink(path);
 					continue;
@@ -206,7 +206,7 @@ static uint64_t names(void)
 					failed("stress: %s: %s", path, strerror(errno));
 				close(file);
 			}
-		snprintf(path, sizeof(path), "/tmp/names.%d", (int)(rounds % 16));
+		snprintf(path, sizeof(path), "/ram/names.%d", (int)(rounds % 16));
 		rmdir(path);
 		rounds++;
 	}

@@ -15,7 +15,7 @@ static uint64_t buffer[PIECE / 8];
 
 int main(int number, char **arguments)
 {
-	const char *path = number > 1 ? arguments[1] : "/tmp/file";
+	const char *path = number > 1 ? arguments[1] : "/ram/file";
 	double length = number > 2 ? atof(arguments[2]) : 5;
 	long pieces = meminfo("MemFree") / 4 / 1024, rounds = 0;
 	double writing = 0, reading = 0, removing = 0, began = seconds(), from;

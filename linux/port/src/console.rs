@@ -10,7 +10,7 @@
 //! | a line with one of [`BAD`] | the kernel complains |
 //!
 //! After a bad line the guest runs on for [`GRACE`], so that its report is in the log. Then it is killed. It is killed
-//! at the end of the time limit, too. A run that ends without `done` has failed.
+//! at the end of the time limit and when the user interrupts the command, too. A run that ends without `done` has failed.
 //!
 //! Cost: a thread that reads lines. Rejected: the exit status of the machine, which is 0 after many panics.
 
@@ -19,12 +19,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::unregister;
 
 use crate::process::{shown, spinner, tail};
 
@@ -48,8 +53,19 @@ pub const BAD: &[&str] = &[
     "Attempted to kill init",
 ];
 
+/// Complaints of stock kernels: a bad text, and what one of the next [`EXCUSE_LINES`] lines then has.
+///
+/// User-Mode Linux of 6.1 walks the map of a new process without a lock, which the checks of RCU report.
+pub const EXCUSED: &[(&str, &str)] = &[("WARNING: suspicious RCU usage", "lib/maple_tree.c:")];
+
+/// How soon after a bad line its excuse follows.
+const EXCUSE_LINES: u32 = 4;
+
 /// Time that a guest has after a bad line, so that the whole report is written.
 pub const GRACE: Duration = Duration::from_secs(2);
+
+/// How often the user's interrupt is looked at: soon enough for a person.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A measured quantity.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +91,9 @@ pub enum Fault {
     /// The time limit was over.
     #[error("no end after {0} s")]
     Late(u64),
+    /// The user interrupted the command.
+    #[error("interrupted")]
+    Interrupted,
     /// The machine ended before the guest was done.
     #[error("the machine ended before the guest said `done`")]
     Ended,
@@ -105,6 +124,8 @@ pub struct Verdict {
     pub is_done: bool,
     /// Texts that are allowed in otherwise bad lines.
     allowed: Vec<String>,
+    /// A bad line that the next lines may excuse, their number, and the text that excuses it.
+    waiting: Option<(String, u32, &'static str)>,
 }
 
 impl Verdict {
@@ -116,6 +137,12 @@ impl Verdict {
     /// Takes a line into account.
     pub fn read(&mut self, line: &str) {
         let line = line.trim_end();
+        match self.waiting.take() {
+            Some((_, _, excuse)) if line.contains(excuse) => return,
+            Some((bad, 0, _)) => self.complain(&bad),
+            Some((bad, lines, excuse)) => self.waiting = Some((bad, lines - 1, excuse)),
+            None => {}
+        }
         if let Some(result) = line.strip_prefix("result ").and_then(measured) {
             self.results.push(result);
         } else if let Some(reason) = line.strip_prefix("failed ") {
@@ -123,8 +150,23 @@ impl Verdict {
         } else if line == "done" {
             self.is_done = true;
         } else if BAD.iter().any(|bad| line.contains(bad)) && !self.allowed.iter().any(|text| line.contains(text)) {
-            self.fault.get_or_insert_with(|| Fault::Kernel(line.to_owned()));
+            match EXCUSED.iter().find(|(bad, _)| line.contains(bad)) {
+                Some((_, excuse)) => self.waiting = Some((line.to_owned(), EXCUSE_LINES, excuse)),
+                None => self.complain(line),
+            }
         }
+    }
+
+    /// Ends the console: a bad line that still waits for an excuse has none.
+    pub fn end(&mut self) {
+        if let Some((bad, _, _)) = self.waiting.take() {
+            self.complain(&bad);
+        }
+    }
+
+    /// Notes that the kernel complains, unless there is a fault already.
+    fn complain(&mut self, line: &str) {
+        self.fault.get_or_insert_with(|| Fault::Kernel(line.to_owned()));
     }
 }
 
@@ -189,11 +231,13 @@ impl Run<'_> {
             }
             Some(())
         });
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let signals = [SIGINT, SIGTERM].map(|signal| flag::register(signal, Arc::clone(&interrupted)));
         let bar = spinner(self.title);
         let mut verdict = Verdict::new(self.allowed);
         let mut until = Instant::now() + self.limit;
-        let outcome = loop {
-            match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        let mut outcome = loop {
+            match lines.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK)) {
                 Ok(line) => {
                     writeln!(log, "{}", line.trim_end_matches('\r'))?;
                     if self.echo {
@@ -207,12 +251,21 @@ impl Run<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break verdict,
-                Err(RecvTimeoutError::Timeout) => {
-                    verdict.fault.get_or_insert(Fault::Late(self.limit.as_secs()));
-                    break verdict;
-                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                verdict.fault = Some(Fault::Interrupted);
+                break verdict;
+            }
+            if Instant::now() >= until {
+                verdict.fault.get_or_insert(Fault::Late(self.limit.as_secs()));
+                break verdict;
             }
         };
+        for signal in signals.into_iter().flatten() {
+            unregister(signal);
+        }
+        outcome.end();
         drop(input);
         end(&mut child)?;
         let _ = reader.join();
@@ -256,6 +309,7 @@ mod tests {
     fn verdict(text: &str, allowed: &[String]) -> Verdict {
         let mut verdict = Verdict::new(allowed);
         text.lines().for_each(|line| verdict.read(line));
+        verdict.end();
         verdict
     }
 
@@ -268,6 +322,17 @@ mod tests {
             assert_eq!(verdict(&text, &["somewhere".to_owned()]).fault, None, "{bad}");
         }
         assert_eq!(verdict("failed oom: x\ndone", &[]).fault, Some(Fault::Guest("oom: x".to_owned())));
+    }
+
+    #[test]
+    fn a_known_complaint_is_excused_by_what_follows() {
+        let bad = "[1] WARNING: suspicious RCU usage";
+        let fault = |text: &str| verdict(text, &[]).fault;
+        assert_eq!(fault(&format!("{bad}\nx\n[1] lib/maple_tree.c:860 suspicious\ndone")), None);
+        let unexcused = Some(Fault::Kernel(bad.to_owned()));
+        assert_eq!(fault(&format!("{bad}\nx\n[1] mm/page_alloc.c:8 suspicious\ndone")), unexcused);
+        assert_eq!(fault(&format!("{bad}\n1\n2\n3\n4\n5\n[1] lib/maple_tree.c:860\n")), unexcused);
+        assert_eq!(fault(&format!("{bad}\nBUG: x\nlib/maple_tree.c:8")), Some(Fault::Kernel("BUG: x".to_owned())));
     }
 
     #[test]

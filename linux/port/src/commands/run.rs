@@ -64,13 +64,9 @@ impl RunWorkload {
         let kernels = kernels.collect::<Result<Vec<_>>>()?;
         let work = self.kernel.work.directory()?;
         let archive = guest::archive(&work.join("guest"), Some(&self.workload.command(self.lengths)))?;
-        let mut report = Report::new(&self.presets);
-        for round in 1..=self.rounds {
-            for (index, (preset, kernel)) in self.presets.iter().zip(&kernels).enumerate() {
-                report.add(index, round, self.once(preset, round, kernel, &archive)?);
-            }
-        }
+        let report = self.rounds(&kernels, &archive);
         fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))?;
+        let report = report?;
         match report.is_empty() {
             true => println!("every run was sound; nothing was measured"),
             false => println!("{}", report.table().trim_end()),
@@ -79,6 +75,17 @@ impl RunWorkload {
             report.csv(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)?;
         }
         Ok(())
+    }
+
+    /// All rounds of all presets.
+    fn rounds(&self, kernels: &[Kernel], archive: &Path) -> Result<Report> {
+        let mut report = Report::new(&self.presets);
+        for round in 1..=self.rounds {
+            for (index, (preset, kernel)) in self.presets.iter().zip(kernels).enumerate() {
+                report.add(index, round, self.once(preset, round, kernel, archive)?);
+            }
+        }
+        Ok(report)
     }
 
     /// One boot of one preset.
@@ -95,7 +102,9 @@ impl RunWorkload {
         }
         let mut command = self.machine.command(self.kernel.arch, &kernel.image, archive, &disk, &parameters)?;
         let title = format!("round {round}, {preset}");
-        let (limit, allowed, echo) = (self.workload.limit(self.lengths), self.allow.as_slice(), self.console);
+        let mut allowed = self.allow.clone();
+        allowed.extend(self.workload.allowed().iter().map(|text| text.to_string()));
+        let (limit, allowed, echo) = (self.workload.limit(self.lengths), allowed.as_slice(), self.console);
         let outcome = Run { title: &title, log, limit, allowed, echo }.run(&mut command);
         fs::remove_file(&disk).with_context(|| format!("cannot remove {}", disk.display()))?;
         outcome
