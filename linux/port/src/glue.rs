@@ -23,6 +23,17 @@ const PACKAGE: &str = "framewright-linux-glue";
 /// The target: the compiler's own for kernels of x86-64. User-Mode Linux takes the same object.
 const TARGET: &str = "x86_64-unknown-none";
 
+/// Joins the section of each function and each value to few: Linux's linker scripts do not know the others' names, and
+/// would leave memory that must begin as zeroes outside of what the kernel clears.
+const SECTIONS: &str = "SECTIONS {
+    .text : { *(.text .text.*) }
+    .rodata : { *(.rodata .rodata.*) }
+    .data : { *(.data .data.*) }
+    .bss : { *(.bss .bss.* COMMON) }
+    /DISCARD/ : { *(.comment .eh_frame) }
+}
+";
+
 /// Whether the glue exists.
 pub fn exists() -> bool {
     places::port().join("glue/Cargo.toml").exists()
@@ -53,12 +64,16 @@ pub fn object(directory: &Path) -> Result<PathBuf> {
     let [member] = ours.as_slice() else { bail!("{} has {} members of the glue", library.display(), ours.len()) };
     process::output(Command::new("ar").arg("x").arg(&library).arg(member).current_dir(directory))?;
     let object = directory.join("framewright_rust.o");
-    fs::rename(directory.join(member), &object)?;
+    let script = directory.join("sections.ld");
+    fs::write(&script, SECTIONS).with_context(|| format!("cannot write {}", script.display()))?;
+    let mut join = Command::new("ld");
+    join.args(["-r", "-T"]).arg(&script).arg("-o").arg(&object).arg(directory.join(member));
+    process::output(&mut join)?;
     let mut bytes = fs::read(&object)?;
     object::without_table(&mut bytes).with_context(|| format!("cannot use {}", object.display()))?;
     fs::write(&object, bytes)?;
     let mut hide = Command::new("objcopy");
-    hide.args(["--wildcard", "--keep-global-symbol=fw_linux_*", "--remove-section=.comment"]).arg(&object);
+    hide.args(["--wildcard", "--keep-global-symbol=fw_linux_*"]).arg(&object);
     process::output(&mut hide)?;
     Ok(object)
 }
