@@ -448,10 +448,12 @@ void __init framewright_boot(void)
 			return;
 		}
 		fw_numbered[fw_zone(zone)] = zone;
+		/* A zone that ends with its node's memory may end within a pageblock, all of which is its own. */
+		end = ALIGN(zone_end_pfn(zone), pageblock_nr_pages);
 		if (kind == FW_ZONE_DMA)
-			boot.dma_end = max_t(u64, boot.dma_end, zone_end_pfn(zone));
+			boot.dma_end = max_t(u64, boot.dma_end, end);
 		if (kind <= FW_ZONE_DMA32)
-			boot.dma32_end = max_t(u64, boot.dma32_end, zone_end_pfn(zone));
+			boot.dma32_end = max_t(u64, boot.dma32_end, end);
 		if (kind == FW_ZONE_MOVABLE)
 			fw_movable[boot.movable_count++] =
 				(struct fw_range){ zone->zone_start_pfn, zone_end_pfn(zone) };
