@@ -54,6 +54,8 @@ int main(void)
 		if (memory[at] != pattern(1, at))
 			failed("oom: word %lu is not what was written", (unsigned long)at);
 	munmap(memory, words * 8);
+	/* The kernel frees some of a killed process's memory later. */
+	sleep(1);
 	result("oom_free_before", before, "KiB");
 	result("oom_free_after", meminfo("MemFree"), "KiB");
 	return 0;
