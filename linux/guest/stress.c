@@ -240,7 +240,7 @@ static long settle(void)
 		close(file);
 		usleep(300000);
 	}
-	return meminfo("MemFree");
+	return free_memory();
 }
 
 int main(int number, char **arguments)

@@ -53,7 +53,7 @@ pub const BAD: &[&str] = &[
     "Attempted to kill init",
 ];
 
-/// Complaints of stock kernels: a bad text, and what one of the next [`EXCUSE_LINES`] lines then has.
+/// Complaints of stock kernels: a bad text, and what one of the next lines then has.
 ///
 /// User-Mode Linux of 6.1 walks the map of a new process without a lock, which the checks of RCU report.
 pub const EXCUSED: &[(&str, &str)] = &[("WARNING: suspicious RCU usage", "lib/maple_tree.c:")];

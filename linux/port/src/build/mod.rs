@@ -23,7 +23,7 @@ mod config;
 mod host;
 mod arch;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -79,6 +79,10 @@ impl Request {
     /// A program is missing, an edit finds no place, or a step fails; failures of make have the log's end.
     pub fn build(&self) -> Result<Kernel> {
         tools::check(&[Step::Build])?;
+        // Two builds at once would write to one tree. The lock ends with this file, whatever happens.
+        let path = self.work.join("build.lock");
+        let lock = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         let plan = self.plan()?;
         let ours = self.ours()?;
         let fragments = config::fragments(self.arch, self.debug)?;
