@@ -496,10 +496,15 @@ static int fw_open(struct inode *inode, struct file *file)
 	return single_open(file, fw_show, NULL);
 }
 
+/* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
+static bool fw_stopped;
+
 /* No CPU is in a call: calls hold preemption off, and a stopped CPU runs no interrupt. */
 static int fw_validate(void *sound)
 {
+	WRITE_ONCE(fw_stopped, true);
 	*(bool *)sound = fw_linux_validate(fw_why, sizeof(fw_why));
+	WRITE_ONCE(fw_stopped, false);
 	return 0;
 }
 
@@ -653,7 +658,8 @@ static void fw_fence(void *unused)
 void fw_linux_fence_others(void);
 void fw_linux_fence_others(void)
 {
-	smp_call_function(fw_fence, NULL, 1);
+	if (!READ_ONCE(fw_stopped))
+		smp_call_function(fw_fence, NULL, 1);
 }
 
 bool fw_linux_may_fence_others(void);
