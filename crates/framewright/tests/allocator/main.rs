@@ -11,6 +11,7 @@ mod cut;
 mod embed;
 mod holes;
 mod layout;
+mod maps;
 mod range_threads;
 mod remerge;
 mod reporting;
@@ -23,4 +24,5 @@ mod smp_list;
 mod tags;
 #[path = "../threads/mod.rs"]
 mod threads;
+mod told;
 mod zone_locks;
