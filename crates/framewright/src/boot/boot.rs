@@ -28,7 +28,7 @@ use crate::seam::compiled::Compiled;
 use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
-use crate::stat::vmstat::GlobalEvents;
+use crate::stat::vmstat::{GlobalEvents, ZoneEvent};
 use crate::stat::zone_diffs::ZoneDiffs;
 use crate::stat::zone_stat::Stats;
 use crate::sync::smp_list::Link;
@@ -462,6 +462,7 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
                 } else {
                     // Nothing has started inside the block, so its states say that it is not free.
                     frames.set_head(frame, Head::allocated(order, false));
+                    zone.events.add(ZoneEvent::AllocFrames, order.frames());
                 }
             } else {
                 let _ = frames.change(frame, |state| state.retire(order));

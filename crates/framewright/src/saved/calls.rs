@@ -167,10 +167,14 @@ impl<M: Machine> Allocator<'_, M> {
     }
 }
 
-/// Returns whether a request was ever served.
+/// Returns whether frames were ever allocated or freed after boot.
 fn has_served<M: Machine>(world: &World<'_, M>) -> bool {
-    let served = |event| world.zones.iter().any(|zone| world.pcps.event_racy(&world.shared, zone, event) != 0);
-    served(ZoneEvent::AllocFrames)
+    // Of the frames that a zone itself counts as allocated, boot may have allocated some.
+    let in_zone = [ZoneEvent::Allocs, ZoneEvent::FreeFrames];
+    let on_cpu = [ZoneEvent::AllocFrames, ZoneEvent::FreeFrames];
+    let order = world.shared.frames.geometry.pageblock_order;
+    world.zones.iter().any(|zone| in_zone.into_iter().any(|event| zone.events.get(event) != 0))
+        || world.pcps.records.iter().any(|pcp| on_cpu.into_iter().any(|event| pcp.event_ever(event, order) != 0))
 }
 
 /// Reads all that precedes the words; returns the reader of these.
