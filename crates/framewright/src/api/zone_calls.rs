@@ -75,6 +75,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         rights: Rights,
     ) -> Result<InZone, AllocError> {
         self.check(request)?;
+        let rights = rights.of_request(M::mobility_of(request.gfp));
         let world = &self.world;
         let Some((zone, preferred)) = world.zone(zone).zip(world.zone(preferred)) else {
             return Err(AllocError::NoMemory { why: Why::NoZone });

@@ -29,6 +29,11 @@ pub struct Rights {
 }
 
 impl Rights {
+    /// Returns those of the rights that a request of this mobility can have.
+    pub(crate) fn of_request(self, migratetype: MigrateType) -> Rights {
+        Rights { cma: self.cma && migratetype == MigrateType::Movable, ..self }
+    }
+
     /// Returns these rights as flags of a request that keeps no mark.
     pub(crate) const fn alloc_flags(self) -> AllocFlags {
         AllocFlags {
@@ -47,6 +52,8 @@ impl Rights {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Takes a block from one zone, whose head says "allocated".
+    ///
+    /// The rights are those that the request can have ([`Rights::of_request`]).
     pub(crate) fn alloc_in(
         &self,
         cx: CallCx<'_, 'a, M>,

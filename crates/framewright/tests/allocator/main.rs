@@ -1,5 +1,6 @@
 //! The allocator as its embedder calls it, on threads and on one thread that plays all CPUs.
 
+mod alloc_in;
 mod allocated;
 mod atlas;
 mod bulk;
