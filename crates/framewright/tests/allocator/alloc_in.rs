@@ -1,12 +1,12 @@
 //! Requests in one zone: which blocks they get, what they count, and what they never do.
 
-use framewright::mechanisms::{NumaStat, PRESETS};
+use framewright::mechanisms::{Hardened, NumaStat, PRESETS};
 use framewright::report::{NumaCounters, Source};
 use framewright::request::{
     __GFP_KSWAPD_RECLAIM, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL,
 };
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::{AllocError, Allocator, Config, Gfp, Layout, Mechanisms, Request, Rights, Why};
+use framewright::{AllocError, Allocator, Config, FrameState, Gfp, Layout, Mechanisms, Request, Rights, Why};
 use framewright_rt::Storage;
 
 use crate::maps::{CMA, CPUS, zones_of_two_nodes};
@@ -286,6 +286,33 @@ fn cma_memory_needs_the_right_and_a_movable_request() {
         }
         pages.check(case);
     });
+}
+
+/// A frame that was written to after its free is quarantined, as for any request.
+#[test]
+fn memory_that_was_written_to_after_its_free_is_not_served() {
+    for hardened in [Hardened::Poison, Hardened::Zero] {
+        let mechanisms = Mechanisms { hardened, ..Mechanisms::DEFAULT };
+        boots::<Kept>(&zones_of_two_nodes(mechanisms), |pages| {
+            pages.machine().run_on(CpuId(2));
+            for (order, gfp, rights) in
+                [(0, GFP_KERNEL, NONE), (3, GFP_HIGHUSER_MOVABLE, NONE), (9, GFP_KERNEL, CMA_TOO)]
+            {
+                let request = Request::new(gfp, order);
+                let pfn = pages.alloc_in(FAR, FAR, &request, rights).unwrap().pfn;
+                pages.free(pfn, Order(order)).unwrap();
+                pages.machine().write(pfn);
+                // Freed blocks wait on the CPU's list.
+                pages.drain_all();
+                let blocks = exhaust(pages, FAR, &request, rights);
+                assert!(!blocks.contains(&pfn), "order {order}, {hardened:?}");
+                assert!(matches!(pages.state_of(pfn), FrameState::Quarantined(..)), "{:?}", pages.state_of(pfn));
+                blocks.into_iter().for_each(|pfn| pages.free(pfn, Order(order)).unwrap());
+                pages.drain_all();
+                pages.check("hardened");
+            }
+        });
+    }
 }
 
 #[test]
