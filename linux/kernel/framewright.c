@@ -174,18 +174,21 @@ static u32 fw_zone(struct zone *zone)
 /* The zone of each number. */
 static struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES] __ro_after_init;
 
-static u32 fw_rights(unsigned int alloc_flags)
+/* Who may use the reserve is said by several flags, which versions name differently. */
+#ifdef ALLOC_NON_BLOCK
+#define FW_RESERVE_FIRST ALLOC_HIGHATOMIC
+#define FW_RESERVE_LAST (ALLOC_OOM | ALLOC_NON_BLOCK)
+#else
+#define FW_RESERVE_FIRST ALLOC_HARDER
+#define FW_RESERVE_LAST (ALLOC_OOM | ALLOC_HARDER)
+#endif
+
+static u32 fw_rights(unsigned int order, unsigned int alloc_flags)
 {
 	u32 flags = 0;
 
-	/* Who may use the reserve is said by several flags, which versions name differently. */
-#ifdef ALLOC_NON_BLOCK
-	if (alloc_flags & (ALLOC_HIGHATOMIC | ALLOC_OOM | ALLOC_NON_BLOCK))
+	if (unlikely(alloc_flags & (order ? FW_RESERVE_FIRST : FW_RESERVE_LAST)))
 		flags |= FW_MAY_HIGHATOMIC;
-#else
-	if (alloc_flags & (ALLOC_HARDER | ALLOC_OOM))
-		flags |= FW_MAY_HIGHATOMIC;
-#endif
 #ifdef CONFIG_CMA
 	if (alloc_flags & ALLOC_CMA)
 		flags |= FW_MAY_CMA;
@@ -202,7 +205,8 @@ static u32 fw_rights(unsigned int alloc_flags)
 struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
 			       unsigned int alloc_flags, int migratetype)
 {
-	u64 pfn = fw_linux_alloc(fw_zone(zone), fw_zone(preferred), order, fw_rights(alloc_flags) | fw_type(migratetype));
+	u32 from = fw_zone(zone), wished = likely(zone == preferred) ? from : fw_zone(preferred);
+	u64 pfn = fw_linux_alloc(from, wished, order, fw_rights(order, alloc_flags) | fw_type(migratetype));
 
 	if (unlikely(pfn == FW_NONE))
 		return NULL;
@@ -240,12 +244,12 @@ void framewright_split(struct page *page, unsigned int order)
 
 bool framewright_has_block(struct zone *zone, unsigned int order, unsigned int alloc_flags)
 {
-	return fw_linux_has_block(fw_zone(zone), order, fw_rights(alloc_flags));
+	return fw_linux_has_block(fw_zone(zone), order, fw_rights(order, alloc_flags));
 }
 
 bool framewright_gather(struct zone *zone, unsigned int order, unsigned int alloc_flags)
 {
-	return fw_linux_gather(fw_zone(zone), order, fw_rights(alloc_flags)) != 0;
+	return fw_linux_gather(fw_zone(zone), order, fw_rights(order, alloc_flags)) != 0;
 }
 
 bool framewright_unreserve(const struct alloc_context *ac)

@@ -286,27 +286,6 @@ impl<'a, M: Machine> FastPath<'a, M> {
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
     }
 
-    /// Like [`FastPath::alloc`], if the route's highest kind of zone means `zone` on this CPU.
-    #[inline(always)]
-    pub(crate) fn alloc_in(&self, machine: &M, route: Route, zone: ZoneIdx) -> Option<Pfn> {
-        if self.own.fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
-    }
-
-    /// Like [`FastPath::alloc_in`], of whatever run the list's top is.
-    pub(crate) fn alloc_in_another_run(
-        &self,
-        machine: &M,
-        frames: &Frames<'a, M>,
-        route: Route,
-        zone: ZoneIdx,
-    ) -> Option<Pfn> {
-        if !self.own.has_fast_path() || self.own.fast_zone(route.highest) != Some(zone) {
-            return None;
-        }
-        self.taking.get().turn_to(machine, frames, self.ring(route)?.top_racy(self.slots)?, &self.taking);
-        self.alloc(machine, route)
-    }
-
     /// Like [`FastPath::alloc`], for one frame with flags known only at run time; `None` also if the last ones differ.
     ///
     /// It costs a comparison instead of a computation.
@@ -332,7 +311,13 @@ impl<'a, M: Machine> FastPath<'a, M> {
             let new = Asked { gfp, allocated: route.head, ring };
             note(machine, &self.asked, [Asked { gfp: NEVER, ..self.asked.get() }, Asked { gfp: NEVER, ..new }, new]);
         }
-        self.taking.get().turn_to(machine, frames, ring.top_racy(self.slots)?, &self.taking);
+        self.alloc_turned(machine, frames, route)
+    }
+
+    /// Remembers the run of the list's top, and takes the top.
+    pub(super) fn alloc_turned(&self, machine: &M, frames: &Frames<'a, M>, route: Route) -> Option<Pfn> {
+        let top = self.ring(route)?.top_racy(self.slots)?;
+        self.taking.get().turn_to(machine, frames, top, &self.taking);
         self.alloc(machine, route)
     }
 
@@ -350,7 +335,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let ring = self.ring_of_last(order)?;
         let index = if M::MAY_BE_FAST { usize::try_from(distance).ok()? } else { return None };
         let word = self.giving.get().heads.get(index)?;
-        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces_calls() {
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
             return None;
         }
         let pageblock = self.giving.get().pageblocks.get(self.pageblock_of(index))?;
@@ -469,7 +454,7 @@ impl<'a, M: Machine> World<'a, M> {
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
         match self.pcps.enter(cx, zone) {
-            Some(pcp) if !self.shared.machine.traces_calls() => {
+            Some(pcp) if !self.shared.machine.traces() => {
                 pcp.free(ring, frame);
                 true
             }
@@ -491,7 +476,7 @@ impl<'a, M: Machine> World<'a, M> {
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.has_fast_path() || self.shared.machine.traces_calls() {
+        if !is_ours || !own.has_fast_path() || self.shared.machine.traces() {
             return None;
         }
         let pageblock = frames.pageblock(frame);

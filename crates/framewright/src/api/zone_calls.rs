@@ -12,6 +12,7 @@
 use crate::api::allocator::Allocator;
 use crate::api::fast_ops::AllocIn;
 use crate::api::fast_path::{FastPath, Route};
+use crate::frame::frame::Frames;
 use crate::reclaim::one_zone::Rights;
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, PerCpu};
@@ -34,6 +35,20 @@ pub struct InZone {
     pub boosts: bool,
 }
 
+impl<'a, M: Machine> FastPath<'a, M> {
+    /// Like [`FastPath::alloc`], if the route's highest kind of zone means `zone` on this CPU.
+    #[inline(always)]
+    pub(super) fn alloc_in(&self, machine: &M, route: Route, zone: ZoneIdx) -> Option<Pfn> {
+        if self.own().fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
+    }
+
+    /// Like [`FastPath::alloc_in`], of whatever run the list's top is.
+    fn alloc_in_another_run(&self, machine: &M, frames: &Frames<'a, M>, route: Route, zone: ZoneIdx) -> Option<Pfn> {
+        let is_here = self.own().fast_zone(route.highest) == Some(zone);
+        if is_here { self.alloc_turned(machine, frames, route) } else { None }
+    }
+}
+
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Allocates a block of `1 << request.order` frames from one zone, whatever its marks say.
     ///
@@ -52,35 +67,26 @@ impl<'a, M: Machine> Allocator<'a, M> {
         rights: Rights,
     ) -> Result<InZone, AllocError> {
         self.may_fail(request)?;
-        let is_local = preferred.node() == zone.node();
-        // Requests that are movable and may not have CMA memory cannot take from lists.
-        let is_plain = rights.cma || !matches!(M::mobility_of(request.gfp), MigrateType::Movable);
-        let route = Route::of::<M>(request, self.geometry().pageblock_order);
-        let Some(route) = route.filter(|_| <M::PerCpu<FastPath<'a, M>>>::IS_KEPT && is_local && is_plain) else {
-            return self.alloc_in_slow(zone, preferred, request, rights);
-        };
-        let route = route.in_zone(zone);
-        match self.fast.with(AllocIn { machine: self.machine(), route, zone }) {
-            Some(pfn) => Ok(InZone { pfn: self.announced(pfn, request), boosts: false }),
-            None => self.alloc_in_missed(route, zone, preferred, request, rights),
+        if let Some(route) = self.route_in(zone, preferred, request, rights)
+            && let Some(pfn) = self.fast.with(AllocIn { machine: self.machine(), route, zone })
+        {
+            return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
         }
+        self.alloc_in_slow(zone, preferred, request, rights)
     }
 
-    #[inline(never)]
-    fn alloc_in_missed(
-        &self,
-        route: Route,
-        zone: ZoneIdx,
-        preferred: ZoneIdx,
-        request: &Request,
-        rights: Rights,
-    ) -> Result<InZone, AllocError> {
-        let frames = &self.world.shared.frames;
-        let again = |fast: &FastPath<'a, M>| fast.alloc_in_another_run(self.machine(), frames, route, zone);
-        match self.fast.with_any(again) {
-            Some(pfn) => Ok(InZone { pfn: self.announced(pfn, request), boosts: false }),
-            None => self.alloc_in_slow(zone, preferred, request, rights),
+    /// Returns the route of a request that takes from the CPU's list of a zone without a further look.
+    #[inline(always)]
+    fn route_in(&self, zone: ZoneIdx, preferred: ZoneIdx, request: &Request, rights: Rights) -> Option<Route> {
+        let is_local = preferred.node() == zone.node();
+        // The CPU's movable blocks may be of a pageblock of type CMA.
+        let may_have_all = rights.cma || !matches!(M::mobility_of(request.gfp), MigrateType::Movable);
+        // The reserve comes before the lists.
+        let from_reserve = rights.highatomic && request.order.0 != 0;
+        if !<M::PerCpu<FastPath<'a, M>>>::IS_KEPT || !is_local || !may_have_all || from_reserve {
+            return None;
         }
+        Some(Route::of::<M>(request, self.geometry().pageblock_order)?.in_zone(zone))
     }
 
     #[inline(never)]
@@ -91,8 +97,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
         request: &Request,
         rights: Rights,
     ) -> Result<InZone, AllocError> {
-        self.check(request)?;
         let world = &self.world;
+        if let Some(route) = self.route_in(zone, preferred, request, rights)
+            && let Some(pfn) =
+                self.fast.with_any(|fast| fast.alloc_in_another_run(self.machine(), &world.shared.frames, route, zone))
+        {
+            return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
+        }
+        self.check(request)?;
+        let rights = rights.of_request(M::mobility_of(request.gfp));
         let Some((zone, preferred)) = world.zone(zone).zip(world.zone(preferred)) else {
             return Err(AllocError::NoMemory { why: Why::NoZone });
         };
@@ -169,6 +182,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Keeps the free blocks of the pageblock around `pfn` from all requests; returns whether it does.
     ///
     /// Each call has its [`Allocator::unisolate`]. Blocks that are freed into the pageblock meanwhile are kept too.
+    /// [`Allocator::validate`] reports the pageblock meanwhile (I1).
     pub fn isolate(&self, pfn: Pfn) -> bool {
         self.at_pageblock(pfn, |guard, frame| guard.isolate(frame, false))
     }

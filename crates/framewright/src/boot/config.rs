@@ -12,9 +12,9 @@
 //! From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas (`watermark.rs`)
 //! unless a [`Tuning`] says otherwise. From all of these follows the size of the descriptors (`layout.rs`).
 //!
-//! Memory that is in use at boot is described in three ways. A region of its own ([`Region::reserved`]) is
-//! what firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of
-//! the descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
+//! Memory that is in use at boot is described in three ways. A region of its own ([`Region::reserved`]) is what
+//! firmware's map says. A range in [`Config::reserved`] lies over the regions, as in Linux's memblock. The sizes of the
+//! descriptors do not depend on such ranges. So a kernel can ask for the layout first, choose a place for the
 //! descriptors, and reserve that place afterwards. A range in [`Config::allocated`] is in use too, and its owner will
 //! free it.
 
@@ -91,7 +91,7 @@ pub struct Config<'c> {
     /// Usable frames that are allocated at boot: their owners free them later, whole or in parts.
     ///
     /// Freed as any allocated frames ([`crate::Allocator::free_range`]), and managed memory meanwhile. In any order;
-    /// they may overlap. Frames that are reserved too, or not usable, are withheld.
+    /// they may overlap. Frames that are reserved too, or not usable, are withheld. `pgalloc` counts them, no request.
     pub allocated: &'c [PfnRange],
     /// The node of each CPU.
     pub cpus: &'c [NodeId],

@@ -310,6 +310,11 @@ impl<M: Machine> Pcp<M> {
 
     /// Returns how often an event happened on this CPU in this zone, at this moment.
     pub(crate) fn event_racy(&self, event: ZoneEvent, pageblock_order: Order) -> u64 {
+        self.event_ever(event, pageblock_order).wrapping_sub(self.folded.get(event))
+    }
+
+    /// Like [`Pcp::event_racy`], with what the zone has taken over.
+    pub(crate) fn event_ever(&self, event: ZoneEvent, pageblock_order: Order) -> u64 {
         let traffic = || self.rings(pageblock_order).map(|(id, ring)| (id.order.0, ring.traffic_racy()));
         let by_ring = match event {
             ZoneEvent::Allocs => traffic().map(|(_, (taken, _))| taken).fold(0, u64::wrapping_add),
@@ -318,7 +323,7 @@ impl<M: Machine> Pcp<M> {
             _ => 0,
         };
         let counted = self.events.get(event).wrapping_add(self.aside.get(event));
-        counted.wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
+        counted.wrapping_add(by_ring)
     }
 
     /// Returns the traffic through the lists so far, at this moment.

@@ -21,6 +21,8 @@ use crate::zonelist::world::World;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rights {
     /// Blocks of the high-atomic reserve: above order 0 first, at order 0 last.
+    ///
+    /// A request above order 0 that the reserve cannot serve adds its pageblock to it, within the limit.
     pub highatomic: bool,
     /// Pageblocks of type CMA, for a movable request.
     pub cma: bool,
@@ -29,6 +31,11 @@ pub struct Rights {
 }
 
 impl Rights {
+    /// Returns those of the rights that a request of this mobility can have.
+    pub(crate) fn of_request(self, migratetype: MigrateType) -> Rights {
+        Rights { cma: self.cma && migratetype == MigrateType::Movable, ..self }
+    }
+
     /// Returns these rights as flags of a request that keeps no mark.
     pub(crate) const fn alloc_flags(self) -> AllocFlags {
         AllocFlags {
@@ -46,8 +53,25 @@ impl Rights {
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Takes a block from one zone, whose head says "allocated".
+    /// Takes a block from one zone, whose head says "allocated", and that was not written to since it was freed.
+    ///
+    /// The rights are those that the request can have ([`Rights::of_request`]).
     pub(crate) fn alloc_in(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        from: ServedFrom<'_, M>,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
+        loop {
+            let frame = self.alloc_in_any(cx, from, plan, rights)?;
+            if self.is_intact(cx, frame, plan.order) {
+                return Some(frame);
+            }
+        }
+    }
+
+    fn alloc_in_any(
         &self,
         cx: CallCx<'_, 'a, M>,
         from: ServedFrom<'_, M>,

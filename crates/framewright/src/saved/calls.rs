@@ -33,8 +33,9 @@ use crate::observe::validate::{FrameCounts, Violation};
 use crate::saved::bytes::{Reader, Writer};
 use crate::saved::words::{Of, PARTS, each_word, shape};
 use crate::seam::machine::Machine;
+use crate::shared::Shared;
 use crate::stat::vmstat::ZoneEvent;
-use crate::types::units::Pfn;
+use crate::types::units::{Frame, Pfn};
 use crate::zonelist::world::World;
 
 /// Name of the format.
@@ -160,17 +161,36 @@ impl<M: Machine> Allocator<'_, M> {
         let frozen = self.freeze().ok_or(RestoreError::Busy)?;
         check(world, words)?;
         let mut reader = words;
+        world.zones.iter().for_each(|zone| zone.tell_all(&world.shared, i64::wrapping_neg));
         each_word(world, &mut |_, word| word.set(reader.word().unwrap_or(0)));
+        tell_restored(world);
         frozen.settle();
         drop(frozen);
         self.validate().map_err(RestoreError::Unsound)
     }
 }
 
-/// Returns whether a request was ever served.
+/// Tells the machine of all free memory, and of the types of all pageblocks.
+fn tell_restored<M: Machine>(world: &World<'_, M>) {
+    let Shared { machine, frames, .. } = &world.shared;
+    world.zones.iter().for_each(|zone| zone.tell_all(&world.shared, |frames| frames));
+    for index in 0..frames.pageblocks.len() {
+        let frame = Frame((index as u32) << frames.geometry.pageblock_order.0);
+        let pageblock = frames.pageblock(frame);
+        if pageblock.zone().is_some() {
+            machine.retyped(frames.pfn(frame), pageblock.migratetype());
+        }
+    }
+}
+
+/// Returns whether frames were ever allocated or freed after boot.
 fn has_served<M: Machine>(world: &World<'_, M>) -> bool {
-    let served = |event| world.zones.iter().any(|zone| world.pcps.event_racy(&world.shared, zone, event) != 0);
-    served(ZoneEvent::AllocFrames)
+    // Of the frames that a zone itself counts as allocated, boot may have allocated some.
+    let in_zone = [ZoneEvent::Allocs, ZoneEvent::FreeFrames];
+    let on_cpu = [ZoneEvent::AllocFrames, ZoneEvent::FreeFrames];
+    let order = world.shared.frames.geometry.pageblock_order;
+    world.zones.iter().any(|zone| in_zone.into_iter().any(|event| zone.events.get(event) != 0))
+        || world.pcps.records.iter().any(|pcp| on_cpu.into_iter().any(|event| pcp.event_ever(event, order) != 0))
 }
 
 /// Reads all that precedes the words; returns the reader of these.

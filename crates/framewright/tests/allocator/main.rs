@@ -1,5 +1,7 @@
 //! The allocator as its embedder calls it, on threads and on one thread that plays all CPUs.
 
+mod alloc_in;
+mod allocated;
 mod atlas;
 mod bulk;
 mod bulk_alike;
@@ -9,8 +11,10 @@ mod copies;
 mod cpu_handle;
 mod cut;
 mod embed;
+mod free_part;
 mod holes;
 mod layout;
+mod maps;
 mod range_threads;
 mod remerge;
 mod reporting;
@@ -23,4 +27,6 @@ mod smp_list;
 mod tags;
 #[path = "../threads/mod.rs"]
 mod threads;
+mod told;
 mod zone_locks;
+mod zones;

@@ -7,6 +7,8 @@ use framewright::{Allocator, BootError, Config, FrameState, Layout, Mechanisms, 
 use framewright_rt::{Solo, Storage};
 use proptest::prelude::*;
 
+use crate::maps::{maps, usable_frames};
+
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(0)];
 const PAGE: Request = Request::page(GFP_KERNEL);
 
@@ -15,43 +17,18 @@ fn boots(config: &Config<'_>, test: impl FnOnce(&Allocator<'_, Solo<'_>>)) {
     test(&Allocator::boot(Solo::new(config.cpus), config, storage.parts()).unwrap());
 }
 
-/// Regions from gaps and lengths, with borders anywhere; and ranges over them, in any order.
-fn maps() -> impl Strategy<Value = (Vec<Region>, Vec<PfnRange>)> {
-    let region = (0..5000_u64, 1..30_000_u64, 0..4_u8, any::<bool>());
-    let regions = proptest::collection::vec(region, 1..6).prop_map(|all| {
-        let mut next = 0x100;
-        let place = |(gap, frames, usable, far): (u64, u64, u8, bool)| {
-            let start = next + gap + if far { 1 << 20 } else { 0 };
-            next = start + frames;
-            let (at, node) = (start..next, 0);
-            if usable == 0 { Region::reserved(at.start, at.end, node) } else { Region::usable(at.start, at.end, node) }
-        };
-        all.into_iter().map(place).collect::<Vec<Region>>()
-    });
-    (regions, proptest::collection::vec((any::<prop::sample::Index>(), 0..40_000_u64, 0..3_000_u64), 0..5)).prop_map(
-        |(regions, reserved)| {
-            let place = |(region, skip, frames): (prop::sample::Index, u64, u64)| {
-                let start = region.get(&regions).range.start.0 + skip;
-                PfnRange::new(start, start + frames)
-            };
-            // A range above all memory is refused.
-            let end = regions.last().map(|region| region.range.end);
-            let reserved = reserved.into_iter().map(place).filter(|range| Some(range.start) < end).collect();
-            (regions, reserved)
-        },
-    )
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// A kernel asks for the layout, takes that much of its memory, and says so in the configuration that boots.
     #[test]
-    fn reserved_memory_changes_no_layout_and_is_never_allocated((regions, reserved) in maps(), depot in any::<bool>()) {
+    fn reserved_memory_changes_no_layout_and_is_never_allocated(
+        (regions, [reserved]) in maps(), depot in any::<bool>(),
+    ) {
         let mechanisms = if depot { Mechanisms::DEFAULT } else { Mechanisms::BASELINE };
         let asked = Config { mechanisms, ..Config::new(&regions, &CPUS) };
         let booted = Config { reserved: &reserved, ..asked };
-        let frames = || regions.iter().filter(|region| region.usable).flat_map(|region| region.range.start.0..region.range.end.0);
+        let frames = || usable_frames(&regions);
         let is_reserved = |pfn: u64| reserved.iter().any(|range| range.contains(Pfn(pfn)));
         let managed = frames().filter(|&pfn| !is_reserved(pfn)).count() as u64;
         prop_assert_eq!(Layout::of(&booted).is_ok(), managed != 0);

@@ -1,15 +1,19 @@
 //! A machine whose one thread plays every CPU, with a value for each CPU or without.
 //!
 //! So a test compares the calls of both kinds of machine word by word. The machine also notes which blocks the
-//! allocator zeroed.
+//! allocator zeroed or filled, what it told of its zones, and how often it tried a zone or
+//! asked for reclaim.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use framewright::machine::{Machine, Operation, PerCpu};
-use framewright::units::{CpuId, NodeId, Order, Pfn};
+use framewright::machine::{FreeChange, Machine, Need, Operation, PerCpu, Reclaimed, Step};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx};
 use framewright_rt::Solo;
+
+use crate::told::Told;
 
 /// Whether a machine keeps a value for each CPU.
 // Not a constant parameter, which incremental builds of some compilers do not get over.
@@ -33,12 +37,27 @@ pub(crate) struct Roles<K: Keeping> {
     solo: Solo<'static>,
     cpu: Rc<Cell<CpuId>>,
     zeroed: RefCell<Vec<(Pfn, Order)>>,
+    /// Frames that hold the pattern of freed memory, or zeros.
+    filled: RefCell<BTreeSet<u64>>,
+    pub(crate) told: RefCell<Told>,
+    pub(crate) reclaims: Cell<u64>,
+    /// Requests that tried a zone: none that the fast path serves.
+    pub(crate) zone_tries: Cell<u64>,
     keeping: PhantomData<K>,
 }
 
 impl<K: Keeping> Roles<K> {
     pub(crate) fn new(cpus: &[NodeId]) -> Self {
-        Roles { solo: Solo::new(cpus), cpu: Rc::default(), zeroed: RefCell::default(), keeping: PhantomData }
+        Roles {
+            solo: Solo::new(cpus),
+            cpu: Rc::default(),
+            zeroed: RefCell::default(),
+            filled: RefCell::default(),
+            told: RefCell::default(),
+            reclaims: Cell::default(),
+            zone_tries: Cell::default(),
+            keeping: PhantomData,
+        }
     }
 
     /// Calls from now on come from `cpu`.
@@ -50,6 +69,16 @@ impl<K: Keeping> Roles<K> {
     /// The blocks that were zeroed since the last call.
     pub(crate) fn take_zeroed(&self) -> Vec<(Pfn, Order)> {
         self.zeroed.take()
+    }
+
+    /// Writes to a frame, whoever owns it.
+    pub(crate) fn write(&self, pfn: Pfn) {
+        self.filled.borrow_mut().remove(&pfn.0);
+    }
+
+    /// Whether a frame holds the pattern or zeros.
+    pub(crate) fn is_filled(&self, pfn: Pfn) -> bool {
+        self.filled.borrow().contains(&pfn.0)
     }
 }
 
@@ -109,5 +138,32 @@ impl<K: Keeping> Machine for Roles<K> {
 
     fn zero(&self, pfn: Pfn, order: Order) {
         self.zeroed.borrow_mut().push((pfn, order));
+        self.poison(pfn, order);
+    }
+
+    fn step(&self, step: Step) {
+        self.zone_tries.set(self.zone_tries.get() + u64::from(step == Step::ZoneTry));
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.filled.borrow_mut().extend(pfn.0..pfn.add(order.frames()).0);
+    }
+
+    fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        let filled = self.filled.borrow();
+        (pfn.0..pfn.add(order.frames()).0).all(|pfn| filled.contains(&pfn))
+    }
+
+    fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
+        self.told.borrow_mut().free_changed(zone, change);
+    }
+
+    fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
+        self.told.borrow_mut().retyped(pfn, migratetype);
+    }
+
+    fn reclaim(&self, _: &Need) -> Reclaimed {
+        self.reclaims.set(self.reclaims.get() + 1);
+        Reclaimed { frames: 0 }
     }
 }

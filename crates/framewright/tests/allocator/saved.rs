@@ -186,6 +186,28 @@ fn wrong_moments_are_refused() {
     pages.validate().unwrap();
 }
 
+/// Frames that were allocated at boot are not a request's; but their free, and a range, are use.
+#[test]
+fn memory_allocated_at_boot_is_no_use() {
+    let allocated = [PfnRange::new(0x20, 0x61)];
+    let config = Config { allocated: &allocated, ..config("default") };
+    let pages = native(&config);
+    let fresh = saved(pages);
+    pages.free_range(PfnRange::new(0x20, 0x30)).unwrap();
+    assert_eq!(pages.restore(&fresh), Err(RestoreError::Used), "some of it was freed");
+    let other = native(&config);
+    assert_eq!(other.restore(&saved(pages)), pages.validate().map_err(RestoreError::Unsound));
+    other.free_range(PfnRange::new(0x30, 0x61)).unwrap();
+    other.validate().unwrap();
+    let ranged = native(&config);
+    ranged.alloc_range(PfnRange::new(0x100, 0x110), GFP_KERNEL).unwrap();
+    assert_eq!(ranged.restore(&fresh), Err(RestoreError::Used), "a range was allocated");
+    for cpu in 0..3 {
+        ranged.offline_cpu(CpuId(cpu));
+    }
+    assert_eq!(ranged.restore(&fresh), Err(RestoreError::Used), "by CPUs that are gone");
+}
+
 /// A change of a record's words, or of their order, changes what a saved state means.
 #[test]
 fn the_version_stands_for_these_words() {

@@ -1,12 +1,13 @@
 //! Sections that are put on the free lists when they are first used.
 
 use framewright::config::SectionInit;
-use framewright::machine::{Ordering, Word};
 use framewright::report::{BuddyInfo, PageTypeInfo, ZoneInfo};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::units::{NodeId, Pfn, PfnRange};
 use framewright::{AllocError, Allocator, BootError, Config, FrameState, FreeError, Layout, Order, Region, Request};
 use framewright_rt::{Solo, Storage};
+
+use crate::maps::dirty;
 
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
@@ -14,13 +15,7 @@ const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 fn with<T>(config: &Config<'_>, body: impl FnOnce(&Allocator<'_, Solo<'_>>) -> T) -> T {
     let mut storage: Storage<Solo<'_>> = Storage::new(&Layout::of(config).unwrap());
     if !config.is_zeroed {
-        let parts = storage.parts();
-        parts.states.fill_with(|| Word::new(u64::MAX));
-        parts.heads.fill_with(|| Word::new(0x20));
-        parts.pageblocks.fill_with(|| Word::new(u32::MAX));
-        for link in parts.links.iter() {
-            link.words().into_iter().for_each(|(_, word)| word.store(1, Ordering::Relaxed));
-        }
+        dirty(&mut storage.parts());
     }
     body(&Allocator::boot(Solo::new(&CPUS), config, storage.parts()).unwrap())
 }
