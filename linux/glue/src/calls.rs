@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "the functions are called from C by name")]
 
 use framewright::request::{__GFP_KSWAPD_RECLAIM, __GFP_MOVABLE, __GFP_RECLAIMABLE};
-use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneIdx};
+use framewright::units::{MigrateType, Order, Pfn, ZoneIdx};
 use framewright::{Gfp, Request, Rights};
 
 use crate::kernel::pages;
@@ -84,12 +84,6 @@ pub extern "C" fn fw_linux_free(pfn: u64, order: u32) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_split(pfn: u64, order: u32) -> bool {
     pages().is_some_and(|pages| pages.split(Pfn(pfn), Order(order as u8), Order(0)).is_ok())
-}
-
-/// Frees any stretch of allocated frames; false if some is not allocated.
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_linux_free_range(start: u64, end: u64) -> bool {
-    pages().is_some_and(|pages| pages.free_range(PfnRange::new(start, end)).is_ok())
 }
 
 /// Whether a zone has a free block of this order or larger for a request with these flags.

@@ -8,6 +8,7 @@ mod boot;
 mod build;
 mod source;
 mod edit;
+mod object;
 mod options;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,7 @@ pub struct Cli {
 enum Command {
     Source(source::GetSource),
     Edit(edit::EditTree),
+    Object(object::MakeObject),
     Build(build::BuildKernel),
     Boot(boot::BootKernel),
     Run(run::RunWorkload),
@@ -39,6 +41,7 @@ impl Cli {
         match self.command {
             Command::Source(source) => source.run(),
             Command::Edit(edit) => edit.run(),
+            Command::Object(object) => object.run(),
             Command::Build(build) => build.run(),
             Command::Boot(boot) => boot.run(),
             Command::Run(run) => run.run(),
