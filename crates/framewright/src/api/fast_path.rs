@@ -232,6 +232,12 @@ impl<'a, M: Machine> FastPath<'a, M> {
         self.own
     }
 
+    /// Whether a route's requests take from `zone` on this CPU.
+    #[inline(always)]
+    pub(super) fn is_route_in(&self, route: Route, zone: ZoneIdx) -> bool {
+        self.own.fast_zone(route.highest) == Some(zone)
+    }
+
     /// The CPU whose lists these are.
     #[inline(always)]
     pub(crate) fn cpu(&self) -> CpuId {
@@ -286,12 +292,6 @@ impl<'a, M: Machine> FastPath<'a, M> {
         Some(Pfn(self.taking.get().base.wrapping_add(distance.into())))
     }
 
-    /// Like [`FastPath::alloc`], if the route's highest kind of zone means `zone` on this CPU.
-    #[inline(always)]
-    pub(crate) fn alloc_in(&self, machine: &M, route: Route, zone: ZoneIdx) -> Option<Pfn> {
-        if self.own.fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
-    }
-
     /// Like [`FastPath::alloc`], for one frame with flags known only at run time; `None` also if the last ones differ.
     ///
     /// It costs a comparison instead of a computation.
@@ -317,7 +317,13 @@ impl<'a, M: Machine> FastPath<'a, M> {
             let new = Asked { gfp, allocated: route.head, ring };
             note(machine, &self.asked, [Asked { gfp: NEVER, ..self.asked.get() }, Asked { gfp: NEVER, ..new }, new]);
         }
-        self.taking.get().turn_to(machine, frames, ring.top_racy(self.slots)?, &self.taking);
+        self.alloc_turned(machine, frames, route)
+    }
+
+    /// Remembers the run of the list's top, and takes the top.
+    pub(super) fn alloc_turned(&self, machine: &M, frames: &Frames<'a, M>, route: Route) -> Option<Pfn> {
+        let top = self.ring(route)?.top_racy(self.slots)?;
+        self.taking.get().turn_to(machine, frames, top, &self.taking);
         self.alloc(machine, route)
     }
 

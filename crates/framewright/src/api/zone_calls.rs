@@ -52,18 +52,26 @@ impl<'a, M: Machine> Allocator<'a, M> {
         rights: Rights,
     ) -> Result<InZone, AllocError> {
         self.may_fail(request)?;
-        let is_local = preferred.node() == zone.node();
-        // Requests that are movable and may not have CMA memory cannot take from lists.
-        let is_plain = rights.cma || !matches!(M::mobility_of(request.gfp), MigrateType::Movable);
-        if <M::PerCpu<FastPath<'a, M>>>::IS_KEPT
-            && is_local
-            && is_plain
-            && let Some(route) = Route::of::<M>(request, self.geometry().pageblock_order)
-            && let Some(pfn) = self.fast.with(AllocIn { machine: self.machine(), route: route.in_zone(zone), zone })
+        if let Some(route) = self.route_in(zone, preferred, request, rights)
+            && let Some(pfn) = self.fast.with(AllocIn { machine: self.machine(), route, zone })
         {
             return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
         }
         self.alloc_in_slow(zone, preferred, request, rights)
+    }
+
+    /// Returns the route of a request that takes from the CPU's list of a zone without a further look.
+    #[inline(always)]
+    fn route_in(&self, zone: ZoneIdx, preferred: ZoneIdx, request: &Request, rights: Rights) -> Option<Route> {
+        let is_local = preferred.node() == zone.node();
+        // The CPU's movable blocks may be of a pageblock of type CMA.
+        let may_have_all = rights.cma || !matches!(M::mobility_of(request.gfp), MigrateType::Movable);
+        // The reserve comes before the lists.
+        let from_reserve = rights.highatomic && request.order.0 != 0;
+        if !<M::PerCpu<FastPath<'a, M>>>::IS_KEPT || !is_local || !may_have_all || from_reserve {
+            return None;
+        }
+        Some(Route::of::<M>(request, self.geometry().pageblock_order)?.in_zone(zone))
     }
 
     #[inline(never)]
@@ -74,9 +82,17 @@ impl<'a, M: Machine> Allocator<'a, M> {
         request: &Request,
         rights: Rights,
     ) -> Result<InZone, AllocError> {
+        let world = &self.world;
+        if let Some(route) = self.route_in(zone, preferred, request, rights)
+            && let Some(pfn) = self.fast.with_any(|fast| {
+                let is_here = fast.is_route_in(route, zone);
+                if is_here { fast.alloc_turned(self.machine(), &world.shared.frames, route) } else { None }
+            })
+        {
+            return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
+        }
         self.check(request)?;
         let rights = rights.of_request(M::mobility_of(request.gfp));
-        let world = &self.world;
         let Some((zone, preferred)) = world.zone(zone).zip(world.zone(preferred)) else {
             return Err(AllocError::NoMemory { why: Why::NoZone });
         };

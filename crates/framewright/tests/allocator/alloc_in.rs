@@ -288,6 +288,34 @@ fn cma_memory_needs_the_right_and_a_movable_request() {
     });
 }
 
+/// Above order 0 the reserve comes first, even before the CPU's lists; for single frames it comes last.
+#[test]
+fn the_reserve_needs_the_right() {
+    let right = Rights { highatomic: true, ..NONE };
+    with_presets(|pages, case| {
+        let reserve = PfnRange::new(0x18_0400, 0x18_0600);
+        let is_reserved = |pfn: &Pfn| reserve.contains(*pfn);
+        pages.run_on(2);
+        for order in [0, 3] {
+            let warm = Request::new(GFP_KERNEL, order);
+            let pfn = pages.ask(FAR, FAR, &warm, NONE).unwrap();
+            pages.give(pfn, Order(order));
+        }
+        pages.retype(reserve.start, MigrateType::HighAtomic);
+        let first = pages.ask(FAR, FAR, &Request::new(GFP_KERNEL, 3), right).unwrap();
+        assert!(is_reserved(&first), "{case}: {first}");
+        let single = pages.ask(FAR, FAR, &Request::page(GFP_ATOMIC), right).unwrap();
+        assert!(!is_reserved(&single), "{case}: {single}");
+        let without = exhaust(pages, FAR, &Request::page(GFP_ATOMIC), NONE);
+        assert!(!without.iter().any(is_reserved), "{case}: without the right");
+        let shown = [NONE, right].map(|rights| pages.has_block(FAR, 4, rights));
+        assert_eq!(shown, [false, true], "{case}");
+        let with = exhaust(pages, FAR, &Request::page(GFP_ATOMIC), right);
+        assert_eq!((with.len(), with.iter().all(is_reserved)), (0x200 - 8, true), "{case}: with it");
+        pages.check(case);
+    });
+}
+
 /// A frame that was written to after its free is quarantined, as for any request.
 #[test]
 fn memory_that_was_written_to_after_its_free_is_not_served() {
@@ -313,6 +341,29 @@ fn memory_that_was_written_to_after_its_free_is_not_served() {
             }
         });
     }
+}
+
+/// A hit of the CPU's list costs what a plain allocation does, of whatever run of memory the list's top is.
+#[test]
+fn the_fast_path_serves_hits() {
+    boots::<Kept>(&zones_of_two_nodes(Mechanisms::DEFAULT), |pages| {
+        for (cpu, zone, gfp) in [(2, FAR, GFP_KERNEL), (2, FAR, GFP_HIGHUSER_MOVABLE), (0, DMA32, GFP_KERNEL)] {
+            pages.machine().run_on(CpuId(cpu));
+            let movable = ZoneIdx::of(NodeId(0), ZoneKind::Movable);
+            for (order, zone) in [(0, zone), (3, zone), (0, if cpu == 0 { movable } else { zone })] {
+                let request = Request::new(gfp, order);
+                let first = pages.alloc_in(zone, zone, &request, CMA_TOO).unwrap().pfn;
+                pages.free(first, Order(order)).unwrap();
+                let before = pages.machine().zone_tries.get();
+                for _ in 0..100 {
+                    let again = pages.alloc_in(zone, zone, &request, CMA_TOO).unwrap().pfn;
+                    assert_eq!(again, first, "last in, first out");
+                    pages.free(again, Order(order)).unwrap();
+                }
+                assert_eq!(pages.machine().zone_tries.get(), before, "{zone:?}, order {order}");
+            }
+        }
+    });
 }
 
 #[test]
