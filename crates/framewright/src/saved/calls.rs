@@ -33,8 +33,9 @@ use crate::observe::validate::{FrameCounts, Violation};
 use crate::saved::bytes::{Reader, Writer};
 use crate::saved::words::{Of, PARTS, each_word, shape};
 use crate::seam::machine::Machine;
+use crate::shared::Shared;
 use crate::stat::vmstat::ZoneEvent;
-use crate::types::units::Pfn;
+use crate::types::units::{Frame, Pfn};
 use crate::zonelist::world::World;
 
 /// Name of the format.
@@ -160,10 +161,25 @@ impl<M: Machine> Allocator<'_, M> {
         let frozen = self.freeze().ok_or(RestoreError::Busy)?;
         check(world, words)?;
         let mut reader = words;
+        world.zones.iter().for_each(|zone| zone.tell_all(&world.shared, i64::wrapping_neg));
         each_word(world, &mut |_, word| word.set(reader.word().unwrap_or(0)));
+        tell_restored(world);
         frozen.settle();
         drop(frozen);
         self.validate().map_err(RestoreError::Unsound)
+    }
+}
+
+/// Tells the machine of all free memory, and of the types of all pageblocks.
+fn tell_restored<M: Machine>(world: &World<'_, M>) {
+    let Shared { machine, frames, .. } = &world.shared;
+    world.zones.iter().for_each(|zone| zone.tell_all(&world.shared, |frames| frames));
+    for index in 0..frames.pageblocks.len() {
+        let frame = Frame((index as u32) << frames.geometry.pageblock_order.0);
+        let pageblock = frames.pageblock(frame);
+        if pageblock.zone().is_some() {
+            machine.retyped(frames.pfn(frame), pageblock.migratetype());
+        }
     }
 }
 

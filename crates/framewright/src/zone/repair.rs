@@ -5,8 +5,7 @@
 
 use crate::buddy::buddy::Buddy;
 use crate::buddy::free_list::End;
-use crate::policy::watermark::FreeMemory;
-use crate::seam::machine::{FreeChange, Machine};
+use crate::seam::machine::Machine;
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::counts::BlockCount;
 use crate::types::migratetype::MigrateType;
@@ -22,8 +21,7 @@ use crate::zone::zone::Zone;
 pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
     buddy.shared.events.count(GlobalEvent::Repairs);
     zone.clusters.settle();
-    let FreeMemory { free, cma, highatomic } = zone.memory_exact(buddy.shared);
-    zone.tell(buddy.shared, FreeChange { free: lost(free), cma: lost(cma), highatomic: lost(highatomic) });
+    zone.tell_all(buddy.shared, i64::wrapping_neg);
     buddy.lists.reset();
     buddy.count.reset();
     zone.stat.reset(buddy.shared.stats.zone(zone.idx));
@@ -58,9 +56,4 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
     }
     let uninit = BlockCount(u64::from(zone.uninit_racy(buddy.shared)));
     buddy.tally.count(MigrateType::Movable, uninit.frames(buddy.max_order()));
-}
-
-/// Returns the change that takes a count to 0.
-fn lost(frames: u64) -> i64 {
-    (frames as i64).wrapping_neg()
 }

@@ -207,6 +207,13 @@ impl<M: Machine> Zone<M> {
         }
     }
 
+    /// Tells the machine of all free memory as a change, whose sign `turn` may turn.
+    pub(crate) fn tell_all(&self, shared: &Shared<'_, M>, turn: fn(i64) -> i64) {
+        let FreeMemory { free, cma, highatomic } = self.memory_exact(shared);
+        let [free, cma, highatomic] = [free, cma, highatomic].map(|frames| turn(frames as i64));
+        self.tell(shared, FreeChange { free, cma, highatomic });
+    }
+
     /// Returns whether the marks let a request take from this zone, at this moment.
     ///
     /// The request has this `order`; `highest` is its highest zone.

@@ -28,3 +28,4 @@ mod tags;
 mod threads;
 mod told;
 mod zone_locks;
+mod zones;

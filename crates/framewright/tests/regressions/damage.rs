@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, FreeChange, Machine, NoPerCpu, Ordering, Patience, Pinned, Word};
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
@@ -75,6 +75,8 @@ struct Lab {
     states: Vec<Rc<Cell<u64>>>,
     links: Vec<Rc<Cell<u32>>>,
     interrupt: RefCell<Option<Box<dyn FnOnce()>>>,
+    /// Sum of the changes of free memory that were told.
+    free: Cell<i64>,
 }
 
 struct LabPin;
@@ -115,6 +117,10 @@ impl Machine for Lab {
     }
 
     fn fence(&self) {}
+
+    fn free_changed(&self, _: ZoneIdx, change: FreeChange) {
+        self.free.set(self.free.get() + change.free);
+    }
 }
 
 type Pages = Allocator<'static, Lab>;
@@ -132,7 +138,7 @@ fn boot_with(frames: u64, pcp: PcpSize) -> &'static Pages {
     let config = Config { tuning: &tuning, ..Config::new(&regions, &[NodeId(0)]) };
     MADE.take();
     let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
-    let lab = Lab { states: made(), links: made(), interrupt: RefCell::default() };
+    let lab = Lab { states: made(), links: made(), interrupt: RefCell::default(), free: Cell::new(0) };
     Box::leak(Box::new(Allocator::boot(lab, &config, storage.parts()).unwrap()))
 }
 
@@ -261,6 +267,8 @@ fn survive(pfn: Pfn, (target, bit): (Target, u32), first: First, order: u8) -> u
     meet(pages, first, &mut held, &free);
     let owned: HashSet<u64> = held.iter().flat_map(|(pfn, order)| pfn.0..pfn.0 + order.frames()).collect();
     let served = take_all_and_return(pages, order, &owned, &case);
+    let free = pages.zone_memory(ZoneIdx::of(NodeId(0), ZoneKind::Dma32)).unwrap().free;
+    assert_eq!(pages.machine().free.get() as u64, free, "{case}: a repair is told as a change");
     let quarantined = count(pages, |state| matches!(state, FrameState::Quarantined(..)));
     if !matches!(target, Target::State) {
         pages.validate().unwrap_or_else(|violation| panic!("{case}: {violation}"));
