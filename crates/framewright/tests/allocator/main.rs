@@ -11,6 +11,7 @@ mod copies;
 mod cpu_handle;
 mod cut;
 mod embed;
+mod free_part;
 mod holes;
 mod layout;
 mod maps;
