@@ -169,6 +169,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Keeps the free blocks of the pageblock around `pfn` from all requests; returns whether it does.
     ///
     /// Each call has its [`Allocator::unisolate`]. Blocks that are freed into the pageblock meanwhile are kept too.
+    /// [`Allocator::validate`] reports the pageblock meanwhile (I1).
     pub fn isolate(&self, pfn: Pfn) -> bool {
         self.at_pageblock(pfn, |guard, frame| guard.isolate(frame, false))
     }

@@ -43,7 +43,8 @@
 //!   for.
 //! - B6: two buddies may stay apart if one is marked "merge skipped". Above the pageblock order, two buddies of
 //!   different types may be waiting for a free.
-//! - I1: a caller that allocates a range undoes both, and at a quiescent point no such caller exists.
+//! - I1: a caller that allocates a range undoes both, and at a quiescent point no such caller exists. An embedder's own
+//!   isolation ([`Allocator::isolate`]) is reported as long as it lasts.
 //! - S1: the counters are less than the allocations if they were not always on.
 
 use crate::api::allocator::Allocator;

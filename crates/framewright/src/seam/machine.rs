@@ -345,7 +345,8 @@ pub trait Machine {
     ///
     /// The sums of all changes are what [`crate::Allocator::zone_memory`] returns for the zone.
     ///
-    /// Context: the zone lock is held, so the callee must not call the allocator.
+    /// Context: the zone lock is held, so the callee must not call the allocator. Where frees share the lock
+    /// (`free-path=range-locks` and `splice`), several CPUs report changes of one zone at once.
     fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
         let _ = (zone, change);
     }
