@@ -8,9 +8,9 @@ use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use framewright::event::Event;
 use framewright::machine::{
-    Busy, Fault, LockEvent, LockName, Machine, Need, NoPerCpu, Pinned, Reclaimed, Step, Waiter,
+    Busy, Fault, FreeChange, LockEvent, LockName, Machine, Need, NoPerCpu, Pinned, Reclaimed, Step, Waiter,
 };
-use framewright::units::{CpuId, NodeId, Order, Pfn};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx};
 
 use framewright_kernel::{U8, U16, U32, U64, Usize};
 
@@ -129,6 +129,14 @@ impl Machine for Board {
 
     fn event(&self, event: &Event) {
         self.tell(event);
+    }
+
+    fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {
+        self.tell(&(zone, change));
+    }
+
+    fn retyped(&self, pfn: Pfn, migratetype: MigrateType) {
+        self.tell(&(pfn, migratetype));
     }
 
     fn reclaim(&self, need: &Need) -> Reclaimed {

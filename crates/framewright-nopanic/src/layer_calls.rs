@@ -1,18 +1,51 @@
-//! One kept function for every public operation of the core's layers above the calls: saved states and tags.
+//! One kept function for every public operation of the seam at the zones, and of the core's layers above the calls:
+//! saved states and tags.
 
 use core::fmt::{self, Write};
 
-use framewright::error::FreeError;
+use framewright::error::{AllocError, FreeError};
+use framewright::request::Request;
 use framewright::tags::{Group, Stamp, Tag, Tags};
-use framewright::units::{Pfn, PfnRange};
+use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 use framewright::validate::FrameCounts;
-use framewright::{Allocator, RestoreError, SaveError};
+use framewright::{Allocator, InZone, RestoreError, Rights, SaveError};
 use framewright_kernel::U64;
 
 use crate::board::Board;
 use crate::call::{Sink, call};
 
 type Pages = Allocator<'static, Board>;
+
+// Calls of an embedder that walks the zones itself.
+call! {
+    fn alloc_in(
+        pages: &'static Pages,
+        zone: ZoneIdx,
+        preferred: ZoneIdx,
+        request: Request,
+        rights: Rights
+    ) -> Result<InZone, AllocError> {
+        pages.alloc_in(zone, preferred, &request, rights)
+    }
+
+    fn zone_look(pages: &'static Pages, zone: ZoneIdx, order: Order, mt: MigrateType, rights: Rights) -> (bool, u64) {
+        (pages.has_block_in(zone, order, rights), pages.free_blocks(zone, order, mt))
+    }
+
+    fn zone_gather(pages: &'static Pages, zone: ZoneIdx, order: Order, mt: MigrateType, rights: Rights) -> (u64, bool) {
+        (pages.gather(zone, order, rights), pages.unreserve_highatomic(zone, order, mt))
+    }
+
+    fn free_part(pages: &'static Pages, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        pages.free_part(pfn, order)
+    }
+
+    fn isolation(pages: &'static Pages, pfn: Pfn, order: Order) -> (bool, bool) {
+        let kept = (pages.isolate(pfn), pages.take_free(pfn, order));
+        pages.unisolate(pfn);
+        kept
+    }
+}
 
 // Saved states.
 call! {
