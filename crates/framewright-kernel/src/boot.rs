@@ -25,7 +25,7 @@ pub(crate) fn of_kernel<'c, K: Kernel>(config: &Config<'c>) -> Config<'c> {
 
 /// Returns the bytes that the descriptors of a kernel need, in a block of any alignment.
 ///
-/// About 23 bytes a frame of 1 GiB, and 17.2 from 64 GiB on. `Config::reserved` does not change it.
+/// About 23 bytes a frame of 1 GiB, and 17.2 from 64 GiB on. `Config::reserved` and `allocated` do not change it.
 ///
 /// # Errors
 /// What is wrong with the configuration.
@@ -51,10 +51,9 @@ pub fn place(config: &Config<'_>, bytes: usize, within: PfnRange) -> Option<PfnR
     let frames = (bytes as u64).div_ceil(1_u64.checked_shl(config.geometry.page_shift.into())?);
     let usable = || config.regions.iter().rev().filter(|region| region.usable && region.present);
     let ranges = || usable().map(|region| region.range.intersect(within));
-    let taken = || config.reserved.iter().chain(config.allocated);
-    let kept = || config.movable.iter().chain(config.cma);
-    let mut outside = ranges().filter_map(|range| highest(range, frames, taken().chain(kept())));
-    outside.next().or_else(|| ranges().find_map(|range| highest(range, frames, taken())))
+    let in_use = [config.reserved, config.allocated];
+    let kept_too = [config.reserved, config.allocated, config.movable, config.cma];
+    [&kept_too[..], &in_use].into_iter().find_map(|taken| ranges().find_map(|range| highest(range, frames, taken)))
 }
 
 /// Checks that the frames of a block of `bytes` bytes would not be handed out.
@@ -76,16 +75,12 @@ pub(crate) fn check_place(config: &Config<'_>, bytes: usize, own: PfnRange) -> R
 }
 
 /// Returns the highest `frames` frames of `range` that are not taken.
-fn highest<'t>(
-    mut range: PfnRange,
-    frames: u64,
-    taken: impl Iterator<Item = &'t PfnRange> + Clone,
-) -> Option<PfnRange> {
+fn highest(mut range: PfnRange, frames: u64, taken: &[&[PfnRange]]) -> Option<PfnRange> {
     loop {
         let start = range.end.0.checked_sub(frames).filter(|&start| start >= range.start.0)?;
         let found = PfnRange::new(start, range.end.0);
         // Each pass ends the range at a lower frame.
-        match taken.clone().find(|taken| !taken.intersect(found).is_empty()) {
+        match taken.iter().copied().flatten().find(|taken| !taken.intersect(found).is_empty()) {
             Some(taken) => range.end = taken.start,
             None => return Some(found),
         }

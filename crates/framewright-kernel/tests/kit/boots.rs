@@ -4,7 +4,8 @@ use framewright::error::Feature;
 use framewright::mechanisms::{Hardened, PRESETS};
 use framewright::request::{__GFP_ZERO, GFP_KERNEL};
 use framewright::{
-    AllocError, BootError, Config, CpuId, Features, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Request,
+    AllocError, BootError, Config, CpuId, Features, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Request, Rights,
+    ZoneIdx, ZoneKind,
 };
 use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel, Pages, bytes, place};
 
@@ -189,7 +190,35 @@ fn the_block_gets_the_highest_place() {
         let expected = expected.map(|start| PfnRange::new(start, start + pages as u64));
         assert_eq!(found, expected, "{pages} pages in {within:?} without {reserved:?}");
         assert_eq!(place(&config, (pages << 12) - 4095, within), expected, "a part of a page is a page");
+        for cut in 0..reserved.len() {
+            let (allocated, reserved) = reserved.split_at(cut + 1);
+            let config = Config { allocated, reserved, ..config };
+            assert_eq!(place(&config, pages << 12, within), expected, "{allocated:?} are allocated");
+        }
     }
+}
+
+/// An early allocator's memory is its owners', and they free it in parts.
+#[test]
+fn memory_allocated_at_boot_is_freed_later() {
+    let (cpus, early) = ([NodeId(0)], [PfnRange::new(0x4f00, 0x5000), PfnRange::new(0x1200, 0x1203)]);
+    let config = Config::new(&MEMORY, &cpus);
+    let pages = boot(&Least, &Config { allocated: &early, ..config }).unwrap();
+    let free = pages.validate().unwrap().free;
+    assert_eq!(free, boot(&Least, &config).unwrap().validate().unwrap().free - 0x103);
+    pages.free_part(Pfn(0x4f80), Order(5)).unwrap();
+    pages.free_range(PfnRange::new(0x4fa0, 0x5000)).unwrap();
+    pages.free_range(PfnRange::new(0x4f00, 0x4f80)).unwrap();
+    pages.free_part(Pfn(0x1202), Order(0)).unwrap();
+    pages.free_part(Pfn(0x1200), Order(1)).unwrap();
+    pages.drain_all();
+    assert_eq!(pages.validate().unwrap().free, free + 0x103);
+    // Its owner frees it, so descriptors may not lie there.
+    let cell: &'static Framewright<Least> = Box::leak(Box::new(Framewright::new()));
+    let needed = bytes::<Least>(&config).unwrap();
+    let own = PfnRange::new(0x4000, 0x4000 + needed.div_ceil(4096) as u64);
+    let refused = cell.boot(&Least, &Config { allocated: &[own], ..config }, own, block(needed, 0)).err();
+    assert_eq!(refused, Some(Error::Unreserved(own)));
 }
 
 /// Movable and CMA memory is for ranges, so descriptors lie there only if they must.
@@ -246,6 +275,8 @@ fn what_a_kernel_cannot_do_with_contents_is_refused() {
     }
     assert_eq!(pages.alloc_pages(zeroed.gfp, Order(0)), Err(refused));
     assert_eq!(pages.alloc_nolock(&zeroed), Err(refused));
+    let zone = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
+    assert_eq!(pages.alloc_in(zone, zone, &zeroed, Rights::default()), Err(refused));
     assert_eq!(pages.alloc_contig(3, Order(0), &zeroed), Err(refused));
     assert_eq!(pages.alloc_range(PfnRange::new(0x200, 0x203), zeroed.gfp), Err(refused));
     assert_eq!(pages.alloc_bulk(&zeroed, &mut [Pfn(0); 3]), Err(refused));

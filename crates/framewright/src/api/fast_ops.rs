@@ -22,7 +22,7 @@ impl<'a, M: Machine> Operation<FastPath<'a, M>> for Alloc<'_, M> {
     }
 }
 
-/// [`FastPath::alloc_in`].
+/// [`FastPath::alloc`], if the route's highest kind of zone means `zone` on the CPU.
 pub(super) struct AllocIn<'m, M> {
     pub(super) machine: &'m M,
     pub(super) route: Route,
@@ -34,7 +34,7 @@ impl<'a, M: Machine> Operation<FastPath<'a, M>> for AllocIn<'_, M> {
 
     #[inline(always)]
     fn run(&self, fast: &FastPath<'a, M>) -> Option<Pfn> {
-        fast.alloc_in(self.machine, self.route, self.zone)
+        if fast.is_route_in(self.route, self.zone) { fast.alloc(self.machine, self.route) } else { None }
     }
 }
 

@@ -232,6 +232,12 @@ impl<'a, M: Machine> FastPath<'a, M> {
         self.own
     }
 
+    /// Whether a route's requests take from `zone` on this CPU.
+    #[inline(always)]
+    pub(super) fn is_route_in(&self, route: Route, zone: ZoneIdx) -> bool {
+        self.own.fast_zone(route.highest) == Some(zone)
+    }
+
     /// The CPU whose lists these are.
     #[inline(always)]
     pub(crate) fn cpu(&self) -> CpuId {

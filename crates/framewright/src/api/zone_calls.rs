@@ -12,7 +12,6 @@
 use crate::api::allocator::Allocator;
 use crate::api::fast_ops::AllocIn;
 use crate::api::fast_path::{FastPath, Route};
-use crate::frame::frame::Frames;
 use crate::reclaim::one_zone::Rights;
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, PerCpu};
@@ -33,20 +32,6 @@ pub struct InZone {
     ///
     /// Only with `watermark-boost`, and only one caller is told.
     pub boosts: bool,
-}
-
-impl<'a, M: Machine> FastPath<'a, M> {
-    /// Like [`FastPath::alloc`], if the route's highest kind of zone means `zone` on this CPU.
-    #[inline(always)]
-    pub(super) fn alloc_in(&self, machine: &M, route: Route, zone: ZoneIdx) -> Option<Pfn> {
-        if self.own().fast_zone(route.highest) == Some(zone) { self.alloc(machine, route) } else { None }
-    }
-
-    /// Like [`FastPath::alloc_in`], of whatever run the list's top is.
-    fn alloc_in_another_run(&self, machine: &M, frames: &Frames<'a, M>, route: Route, zone: ZoneIdx) -> Option<Pfn> {
-        let is_here = self.own().fast_zone(route.highest) == Some(zone);
-        if is_here { self.alloc_turned(machine, frames, route) } else { None }
-    }
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
@@ -99,8 +84,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ) -> Result<InZone, AllocError> {
         let world = &self.world;
         if let Some(route) = self.route_in(zone, preferred, request, rights)
-            && let Some(pfn) =
-                self.fast.with_any(|fast| fast.alloc_in_another_run(self.machine(), &world.shared.frames, route, zone))
+            && let Some(pfn) = self.fast.with_any(|fast| {
+                let is_here = fast.is_route_in(route, zone);
+                if is_here { fast.alloc_turned(self.machine(), &world.shared.frames, route) } else { None }
+            })
         {
             return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
         }

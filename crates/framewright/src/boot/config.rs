@@ -194,9 +194,9 @@ impl<'c> Config<'c> {
             while start < range.end {
                 let end = self.boundary_behind(start).min(range.end);
                 let zone = ZoneIdx::of(node, self.kind_at(start));
-                let reserved = usable && self.reserved.iter().any(|range| range.contains(start));
+                let reserved = usable && has(self.reserved, start);
                 let usable = usable && !reserved;
-                let allocated = usable && self.allocated.iter().any(|range| range.contains(start));
+                let allocated = usable && has(self.allocated, start);
                 visit(Piece { range: PfnRange { start, end }, zone, usable, present, reserved, allocated });
                 start = end;
             }
@@ -228,21 +228,12 @@ impl<'c> Config<'c> {
     }
 
     fn boundary_behind(&self, pfn: Pfn) -> Pfn {
-        let mut next = Pfn(u64::MAX);
-        let mut consider = |boundary: Pfn| {
-            if boundary > pfn && boundary < next {
-                next = boundary;
-            }
-        };
-        for range in [PfnRange { start: self.dma_end, end: self.dma32_end }].iter().chain(self.movable) {
-            consider(self.limit(range.start));
-            consider(self.limit(range.end));
-        }
-        for range in self.reserved.iter().chain(self.allocated) {
-            consider(range.start);
-            consider(range.end);
-        }
-        next
+        let pageblock = self.geometry.pageblock_order;
+        let limits = [PfnRange { start: self.dma_end, end: self.dma32_end }];
+        let next = end_behind(pfn, Pfn(u64::MAX), &limits, pageblock);
+        let next = end_behind(pfn, next, self.movable, pageblock);
+        let next = end_behind(pfn, next, self.reserved, Order(0));
+        end_behind(pfn, next, self.allocated, Order(0))
     }
 
     /// Returns the sizes of a zone: span, present and managed frames.
@@ -313,6 +304,27 @@ impl<'c> Config<'c> {
         };
         self.tuning_of(zone).and_then(|tuning| tuning.reserve).unwrap_or_else(computed)
     }
+}
+
+/// Returns the first end of a range above `pfn`, rounded down to an order; `next` if that is lower.
+// Out of line, for size.
+#[inline(never)]
+fn end_behind(pfn: Pfn, mut next: Pfn, ranges: &[PfnRange], order: Order) -> Pfn {
+    for range in ranges {
+        for end in [range.start.align_down(order), range.end.align_down(order)] {
+            if end > pfn && end < next {
+                next = end;
+            }
+        }
+    }
+    next
+}
+
+/// Returns whether a frame is in one of the ranges.
+// Out of line, for size.
+#[inline(never)]
+fn has(ranges: &[PfnRange], pfn: Pfn) -> bool {
+    ranges.iter().any(|range| range.contains(pfn))
 }
 
 /// A part of the map that lies in one zone.

@@ -112,8 +112,17 @@ impl<K: Keeping> Caller<'_, '_, K> {
 
     /// Calls the allocator once, in any way; returns how.
     fn step(&mut self) -> &'static str {
-        let pages = self.pages;
         match self.below(34) {
+            call @ 0..19 => self.request_or_free(call),
+            call @ 19..26 => self.take_by_place(call),
+            call @ 26..30 => self.drain(call),
+            call => self.upkeep(call),
+        }
+    }
+
+    fn request_or_free(&mut self, call: u64) -> &'static str {
+        let pages = self.pages;
+        match call {
             0..7 => {
                 let (zone, preferred, request, rights) = (self.zone(), self.zone(), self.request(), self.rights());
                 let served = pages.alloc_in(zone, preferred, &request, rights);
@@ -131,7 +140,7 @@ impl<K: Keeping> Caller<'_, '_, K> {
                 range.into_iter().for_each(|range| self.free(range));
                 "free"
             }
-            18 => {
+            _ => {
                 let request = Request { order: Order(self.below(3) as u8), ..self.request() };
                 let mut blocks = [Pfn(0); 70];
                 let served = pages.alloc_bulk(&request, &mut blocks).unwrap_or(0);
@@ -140,6 +149,12 @@ impl<K: Keeping> Caller<'_, '_, K> {
                 self.held.extend(blocks[..kept].iter().map(|&pfn| PfnRange::block(pfn, request.order)));
                 "bulk"
             }
+        }
+    }
+
+    fn take_by_place(&mut self, call: u64) -> &'static str {
+        let pages = self.pages;
+        match call {
             19 => {
                 let start = self.frame();
                 let range = PfnRange { start, end: start.add(1 + self.below(1_500)) };
@@ -172,11 +187,17 @@ impl<K: Keeping> Caller<'_, '_, K> {
                 self.held.extend(pages.take_free(pfn, order).then(|| PfnRange::block(pfn, order)));
                 "take_free"
             }
-            25 => {
+            _ => {
                 let (pfn, migratetype) = (self.frame(), self.pick(&TYPES));
                 let _ = pages.set_pageblock_type(pfn, migratetype);
                 "set_pageblock_type"
             }
+        }
+    }
+
+    fn drain(&mut self, call: u64) -> &'static str {
+        let pages = self.pages;
+        match call {
             26 => {
                 let (zone, cpu) = (self.zone(), CpuId(self.below(CPUS.len() as u64) as u16));
                 match self.below(5) {
@@ -198,7 +219,7 @@ impl<K: Keeping> Caller<'_, '_, K> {
                 pages.unreserve_highatomic(zone, order, migratetype);
                 "unreserve_highatomic"
             }
-            29 => {
+            _ => {
                 let [gone, next] = [(); 2].map(|()| CpuId(self.below(CPUS.len() as u64) as u16));
                 pages.machine().run_on(next);
                 if gone != next {
@@ -207,6 +228,12 @@ impl<K: Keeping> Caller<'_, '_, K> {
                 }
                 "another CPU"
             }
+        }
+    }
+
+    fn upkeep(&mut self, call: u64) -> &'static str {
+        let pages = self.pages;
+        match call {
             30 => {
                 let start = self.frame();
                 let range = PfnRange { start, end: start.add(1 + self.below(700)) };
@@ -322,7 +349,10 @@ fn a_restored_state_is_told() {
     (0..500).for_each(|_| _ = caller.step());
     caller.isolated.drain(..).for_each(|pfn| pages.unisolate(pfn));
     let mut bytes = Vec::new();
-    let mut sink = |chunk: &[u8]| Ok::<_, std::convert::Infallible>(bytes.extend_from_slice(chunk));
+    let mut sink = |chunk: &[u8]| {
+        bytes.extend_from_slice(chunk);
+        Ok::<_, std::convert::Infallible>(())
+    };
     pages.save(&mut sink).unwrap();
     other.restore(&bytes).unwrap();
     other.machine().told.borrow().check_free(other, "restored");
@@ -370,12 +400,12 @@ fn threads_are_told_the_same() {
                 let zone = ZoneIdx::of(NodeId((mixed / 64 % 2) as u8), ZoneKind::Normal);
                 let served = pages.alloc_in(zone, zone, &request, Rights { cma: true, ..Rights::default() });
                 held.extend(served.ok().map(|served| (served.pfn, request.order)));
-                if mixed / 128 % 2 == 0
+                if mixed & 128 == 0
                     && let Some((pfn, order)) = held.pop_first()
                 {
                     pages.free(pfn, order).unwrap();
                 }
-                if mixed % 61 == 0 {
+                if mixed.is_multiple_of(61) {
                     let pfn = Pfn(0x18_0000 + (mixed as u64 / 61 % 0x2000));
                     if pages.isolate(pfn) {
                         let start = pfn.align_down(Order(2));
