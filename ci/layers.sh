@@ -32,6 +32,8 @@ crates=(
     crates/framewright-bench/src
     crates/framewright-table/src
     crates/framewright-peers/src
+    linux/glue/src
+    linux/port/src
     ci/layers/src
 )
 

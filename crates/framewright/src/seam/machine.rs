@@ -18,6 +18,7 @@
 use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
+pub use crate::seam::free_change::FreeChange;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
 pub use crate::seam::step::Step;
@@ -473,17 +474,6 @@ impl Need {
 pub struct Reclaimed {
     /// Frames freed.
     pub frames: u64,
-}
-
-/// Change of a zone's free memory, in frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FreeChange {
-    /// On the free lists of all types but isolated ones.
-    pub free: i64,
-    /// Of `free`, in pageblocks of type CMA.
-    pub cma: i64,
-    /// Of `free`, in the high-atomic reserve.
-    pub highatomic: i64,
 }
 
 /// Points at which a test can make the allocator fail.

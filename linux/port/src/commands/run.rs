@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use framewright::mechanisms::PRESETS;
 
 use super::options::KernelOptions;
 use crate::build::Kernel;
@@ -31,7 +32,8 @@ pub(super) struct RunWorkload {
     kernel: KernelOptions,
     #[command(flatten)]
     machine: Machine,
-    /// Presets: `stock` is a kernel without edits, `off` the edited one without Framewright; a change goes after a `+`
+    /// Presets: `stock` is a kernel without edits, `off` the edited one without Framewright, `all` stands for both and
+    /// every preset of the allocator; a change goes after a `+`
     #[arg(long, value_delimiter = ',', default_value = "stock,baseline,linux-6.1,default", value_name = "NAMES")]
     presets: Vec<String>,
     /// How often each preset is booted
@@ -53,13 +55,21 @@ pub(super) struct RunWorkload {
     parameters: Vec<String>,
 }
 
+/// Returns the presets, with `all` replaced by those that there are.
+fn all_presets(given: Vec<String>) -> Vec<String> {
+    let all = || ["stock", "off"].into_iter().chain(PRESETS.iter().map(|(name, _)| *name)).map(str::to_owned);
+    let expand = |name: String| if name == "all" { all().collect() } else { vec![name] };
+    given.into_iter().flat_map(expand).collect()
+}
+
 impl RunWorkload {
     /// Runs the workload and prints the table.
     ///
     /// # Errors
     ///
     /// A kernel cannot be built or started, or a run was not sound.
-    pub(super) fn run(self) -> Result<()> {
+    pub(super) fn run(mut self) -> Result<()> {
+        self.presets = all_presets(self.presets);
         let kernels = self.presets.iter().map(|preset| self.kernel.build(preset == "stock"));
         let kernels = kernels.collect::<Result<Vec<_>>>()?;
         let work = self.kernel.work.directory()?;
