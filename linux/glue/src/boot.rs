@@ -10,6 +10,7 @@ use framewright::{Config, Geometry, Mechanisms, Region};
 use framewright_kernel::{Error, bytes};
 
 use crate::kernel::{Linux, cell};
+use crate::text::Buffer;
 
 /// What Linux knows when it boots. Arrays are read during the call only.
 #[repr(C)]
@@ -64,7 +65,7 @@ unsafe fn with<T>(boot: &FwLinuxBoot, call: impl FnOnce(&Config<'_>) -> Result<T
         )
     };
     // SAFETY: as above.
-    let mut why = unsafe { crate::reports::Buffer::new(boot.why, boot.why_size) };
+    let mut why = unsafe { Buffer::new(boot.why, boot.why_size) };
     let mechanisms = match Mechanisms::parse(core::str::from_utf8(options).unwrap_or("not text")) {
         Ok(mechanisms) => mechanisms,
         Err((part, _)) => {

@@ -29,6 +29,7 @@ mod blocks; // single pageblocks and free blocks, for Linux's compaction and its
 mod reports; // what /proc shows
 mod boot; // from memblock's map to the allocator
 mod kernel; // Linux as the kit sees it
+mod text; // texts in buffers of C
 
 pub use blocks::*;
 pub use boot::*;
