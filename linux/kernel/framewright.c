@@ -39,6 +39,13 @@
 #define FW_MAX_ORDER (MAX_ORDER - 1)
 #endif
 
+/* What a watermark leaves out for the high-atomic reserve. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#define FW_HIGHATOMIC_COUNT nr_free_highatomic
+#else
+#define FW_HIGHATOMIC_COUNT nr_reserved_highatomic
+#endif
+
 /* Types, kinds of zones and flags of a request, as linux/glue numbers them. */
 enum { FW_UNMOVABLE, FW_MOVABLE, FW_RECLAIMABLE, FW_HIGHATOMIC, FW_CMA, FW_ISOLATE };
 enum { FW_ZONE_DMA, FW_ZONE_DMA32, FW_ZONE_NORMAL, FW_ZONE_MOVABLE, FW_ZONES };
@@ -697,7 +704,7 @@ void fw_linux_free_changed(u32 number, s64 free, s64 cma, s64 highatomic)
 	if (cma)
 		__mod_zone_page_state(zone, NR_FREE_CMA_PAGES, cma);
 	if (highatomic)
-		WRITE_ONCE(zone->nr_reserved_highatomic, zone->nr_reserved_highatomic + highatomic);
+		WRITE_ONCE(zone->FW_HIGHATOMIC_COUNT, zone->FW_HIGHATOMIC_COUNT + highatomic);
 }
 
 void fw_linux_retyped(u64 pfn, u32 migratetype);
