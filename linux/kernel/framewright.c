@@ -307,7 +307,7 @@ bool framewright_compacted(struct zone *zone, unsigned int order, int migratetyp
 	return false;
 }
 
-unsigned int framewright_free_order(struct page *page)
+unsigned int framewright_free_order(const struct page *page)
 {
 	return fw_linux_free_order(page_to_pfn(page));
 }

@@ -59,12 +59,13 @@ unsigned long framewright_blocks(struct zone *zone, unsigned int order, int migr
 bool framewright_boost(struct zone *zone);
 
 #define FRAMEWRIGHT_NOT_FREE (~0u)
-unsigned int framewright_free_order(struct page *page);
+unsigned int framewright_free_order(const struct page *page);
 
 /* Whether a page is the first of a free block, whoever keeps it. */
-static inline bool framewright_page_buddy(struct page *page)
+static inline bool framewright_page_buddy(const struct page *page)
 {
-	return framewright_on() ? framewright_free_order(page) != FRAMEWRIGHT_NOT_FREE : PageBuddy(page);
+	/* Linux's own takes a constant page in newer versions only. */
+	return framewright_on() ? framewright_free_order(page) != FRAMEWRIGHT_NOT_FREE : PageBuddy((struct page *)page);
 }
 
 #endif /* _LINUX_FRAMEWRIGHT_H */
@@ -73,18 +74,18 @@ static inline bool framewright_page_buddy(struct page *page)
 #if defined(__MM_INTERNAL_H) && !defined(FRAMEWRIGHT_BUDDIES)
 #define FRAMEWRIGHT_BUDDIES
 
-static inline unsigned int framewright_buddy_order(struct page *page)
+static inline unsigned int framewright_buddy_order(const struct page *page)
 {
 	unsigned int order;
 
 	if (!framewright_on())
-		return buddy_order(page);
+		return buddy_order((struct page *)page);
 	order = framewright_free_order(page);
 	return order == FRAMEWRIGHT_NOT_FREE ? 0 : order;
 }
 
 /* Read once, as the order of a page that may be taken meanwhile. */
-static inline unsigned long framewright_buddy_order_unsafe(struct page *page)
+static inline unsigned long framewright_buddy_order_unsafe(const struct page *page)
 {
 	return framewright_on() ? framewright_buddy_order(page) : READ_ONCE(page_private(page));
 }
