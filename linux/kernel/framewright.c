@@ -259,12 +259,15 @@ bool framewright_gather(struct zone *zone, unsigned int order, unsigned int allo
 	return fw_linux_gather(fw_zone(zone), order, fw_rights(order, alloc_flags)) != 0;
 }
 
-bool framewright_unreserve(const struct alloc_context *ac)
+/* One pageblock stays while memory is not really short. */
+bool framewright_unreserve(const struct alloc_context *ac, bool force)
 {
 	struct zoneref *z;
 	struct zone *zone;
 
 	for_each_zone_zonelist_nodemask(zone, z, ac->zonelist, ac->highest_zoneidx, ac->nodemask) {
+		if (!force && READ_ONCE(zone->FW_HIGHATOMIC_COUNT) <= pageblock_nr_pages)
+			continue;
 		if (fw_linux_unreserve(fw_zone(zone), 0, fw_type(ac->migratetype)))
 			return true;
 	}
@@ -316,14 +319,23 @@ unsigned int framewright_free_order(const struct page *page)
 bool framewright_take(struct page *page, unsigned int order)
 {
 	struct zone *zone = page_zone(page);
+	unsigned long i;
 
 	if (!is_migrate_isolate_page(page)) {
-		unsigned long mark = min_wmark_pages(zone) + (1UL << order);
+		/* Without the boost, which asks for compaction. */
+		unsigned long mark = zone->_watermark[WMARK_MIN] + (1UL << order);
 
 		if (!zone_watermark_ok(zone, 0, mark, 0, ALLOC_CMA))
 			return false;
 	}
-	return fw_linux_take(page_to_pfn(page), order);
+	if (!fw_linux_take(page_to_pfn(page), order))
+		return false;
+	/* Most of a pageblock is about to hold movable pages. */
+	for (i = 0; order + 1 >= pageblock_order && i < 1UL << order; i += pageblock_nr_pages) {
+		if (migratetype_is_mergeable(get_pageblock_migratetype(page + i)))
+			framewright_set_type(page + i, MIGRATE_MOVABLE);
+	}
+	return true;
 }
 
 /* For memory failures. */
@@ -378,29 +390,33 @@ void framewright_count_blocks(struct zone *zone)
 	}
 }
 
-/* For readers of a CPU's pageset: the three contexts together. */
-void framewright_count_lists(struct zone *zone, unsigned int cpu)
+/* For zoneinfo: the three contexts together. Linux's own pageset stays empty, since its drains believe its count. */
+struct per_cpu_pages *framewright_pageset(struct zone *zone, unsigned int cpu)
 {
+	static struct per_cpu_pages shown;
 	struct fw_linux_lists lists = fw_linux_lists(fw_zone(zone), cpu);
-	struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
 
-	WRITE_ONCE(pcp->count, lists.count);
-	WRITE_ONCE(pcp->high, lists.high);
-	WRITE_ONCE(pcp->batch, lists.batch);
+	WRITE_ONCE(shown.count, lists.count);
+	WRITE_ONCE(shown.high, lists.high);
+	WRITE_ONCE(shown.batch, lists.batch);
+	return &shown;
 }
 
 #ifdef CONFIG_NUMA
 void framewright_count_numa(struct zone *zone)
 {
 	u64 now[6] = { 0 };
-	static const u8 place[6] = {
-		NUMA_HIT, NUMA_MISS, NUMA_FOREIGN, NUMA_INTERLEAVE_HIT, NUMA_LOCAL, NUMA_OTHER
-	};
+	/* Which node was next in turn is known to Linux's policies alone. */
+	static const s8 place[6] = { NUMA_HIT, NUMA_MISS, NUMA_FOREIGN, -1, NUMA_LOCAL, NUMA_OTHER };
 	int i;
 
 	fw_linux_numa(fw_zone(zone), now);
 	for (i = 0; i < 6; i++) {
-		long before = atomic_long_xchg(&zone->vm_numa_event[place[i]], now[i]);
+		long before;
+
+		if (place[i] < 0)
+			continue;
+		before = atomic_long_xchg(&zone->vm_numa_event[place[i]], now[i]);
 
 		atomic_long_add(now[i] - before, &vm_numa_event[place[i]]);
 	}
@@ -469,8 +485,23 @@ void __init framewright_boot(void)
 			fw_movable[boot.movable_count++] =
 				(struct fw_range){ zone->zone_start_pfn, zone_end_pfn(zone) };
 	}
-	for (i = 0; i < nr_cpu_ids; i++)
-		fw_cpus[i] = cpu_possible(i) ? max(0, cpu_to_node(i)) : 0;
+	for_each_populated_zone(zone) {
+		for (i = 0; i < boot.movable_count; i++) {
+			if (zone_idx(zone) != ZONE_MOVABLE && fw_movable[i].start < zone_end_pfn(zone) &&
+			    zone->zone_start_pfn < fw_movable[i].end) {
+				pr_err("off: movable memory lies within zone %s\n", zone->name);
+				return;
+			}
+		}
+	}
+	for (i = 0; i < nr_cpu_ids; i++) {
+		node = cpu_possible(i) ? max(0, cpu_to_node(i)) : 0;
+		if (node > U8_MAX) {
+			pr_err("off: a CPU of node %d\n", node);
+			return;
+		}
+		fw_cpus[i] = node;
+	}
 	bytes = PAGE_ALIGN(fw_linux_bytes(&boot));
 	if (bytes)
 		block = memblock_alloc(bytes, PAGE_SIZE);
@@ -510,9 +541,25 @@ static int fw_open(struct inode *inode, struct file *file)
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 static bool fw_stopped;
 
+/* A range is being taken: its pageblocks are isolated, which is no damage and would look so. */
+static bool fw_is_isolating(void)
+{
+#ifdef CONFIG_MEMORY_ISOLATION
+	struct zone *zone;
+
+	for_each_populated_zone(zone) {
+		if (zone->nr_isolate_pageblock)
+			return true;
+	}
+#endif
+	return false;
+}
+
 /* No CPU is in a call: calls hold preemption off, and a stopped CPU runs no interrupt. */
 static int fw_validate(void *sound)
 {
+	if (fw_is_isolating())
+		return -EBUSY;
 	WRITE_ONCE(fw_stopped, true);
 	*(bool *)sound = fw_linux_validate(fw_why, sizeof(fw_why));
 	WRITE_ONCE(fw_stopped, false);
@@ -569,10 +616,9 @@ static ssize_t fw_write(struct file *file, const char __user *text, size_t size,
 	if (sysfs_streq(command, "validate")) {
 		bool sound = true;
 
+		strscpy(fw_why, "off", sizeof(fw_why));
 		if (framewright_on())
-			stop_machine(fw_validate, &sound, NULL);
-		else
-			strscpy(fw_why, "off", sizeof(fw_why));
+			error = stop_machine(fw_validate, &sound, NULL);
 		snprintf(fw_result, sizeof(fw_result), "validate %s: %s", sound ? "sound" : "VIOLATED", fw_why);
 		if (!sound)
 			pr_err("BUG: %s\n", fw_why);
@@ -710,7 +756,14 @@ void fw_linux_free_changed(u32 number, s64 free, s64 cma, s64 highatomic)
 void fw_linux_retyped(u64 pfn, u32 migratetype);
 void fw_linux_retyped(u64 pfn, u32 migratetype)
 {
-	set_pfnblock_flags_mask(pfn_to_page(pfn), linux_type(migratetype), pfn, MIGRATETYPE_MASK);
+	struct page *page = pfn_to_page(pfn);
+
+	/* A zone may begin within a pageblock, as the first one of x86 does. */
+	if (pfn < page_zone(page)->zone_start_pfn) {
+		pfn = page_zone(page)->zone_start_pfn;
+		page = pfn_to_page(pfn);
+	}
+	set_pfnblock_flags_mask(page, linux_type(migratetype), pfn, MIGRATETYPE_MASK);
 }
 
 bool fw_linux_traces(void);

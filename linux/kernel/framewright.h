@@ -34,7 +34,7 @@ void framewright_split(struct page *page, unsigned int order);
 /* What the watermarks ask, and what may raise a zone above them. */
 bool framewright_has_block(struct zone *zone, unsigned int order, unsigned int alloc_flags);
 bool framewright_gather(struct zone *zone, unsigned int order, unsigned int alloc_flags);
-bool framewright_unreserve(const struct alloc_context *ac);
+bool framewright_unreserve(const struct alloc_context *ac, bool force);
 void framewright_drain(void);
 void framewright_drain_cpu(unsigned int cpu);
 
@@ -51,7 +51,7 @@ void framewright_cpu_dead(unsigned int cpu);
 void framewright_cpu_online(unsigned int cpu);
 void framewright_refresh(void);
 void framewright_count_blocks(struct zone *zone);
-void framewright_count_lists(struct zone *zone, unsigned int cpu);
+struct per_cpu_pages *framewright_pageset(struct zone *zone, unsigned int cpu);
 void framewright_count_numa(struct zone *zone);
 unsigned long framewright_blocks(struct zone *zone, unsigned int order, int migratetype);
 
