@@ -55,6 +55,16 @@ pub(super) struct RunWorkload {
     parameters: Vec<String>,
 }
 
+/// Returns a preset with its changes as the kernel reads them: after commas, which separate presets here.
+///
+/// A `+` that no change follows belongs to a preset's name.
+fn for_kernel(preset: &str) -> String {
+    let join = |text: String, part: &str| format!("{text}{}{part}", if part.contains('=') { ',' } else { '+' });
+    let mut parts = preset.split('+');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, join)
+}
+
 /// Returns the presets, with `all` replaced by those that there are.
 fn all_presets(given: Vec<String>) -> Vec<String> {
     let all = || ["stock", "off"].into_iter().chain(PRESETS.iter().map(|(name, _)| *name)).map(str::to_owned);
@@ -107,8 +117,7 @@ impl RunWorkload {
         self.machine.disk(&disk)?;
         let mut parameters = self.parameters.clone();
         if !["stock", "off"].contains(&preset) {
-            // Commas separate presets here, and changes of a preset for the kernel.
-            parameters.push(format!("framewright={}", preset.replace('+', ",")));
+            parameters.push(format!("framewright={}", for_kernel(preset)));
         }
         let mut command = self.machine.command(self.kernel.arch, &kernel.image, archive, &disk, &parameters)?;
         let title = format!("round {round}, {preset}");
@@ -118,5 +127,25 @@ impl RunWorkload {
         let outcome = Run { title: &title, log, limit, allowed, echo }.run(&mut command);
         fs::remove_file(&disk).with_context(|| format!("cannot remove {}", disk.display()))?;
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright::Mechanisms;
+
+    #[test]
+    fn changes_follow_commas_and_names_stay_whole() {
+        assert_eq!(for_kernel("default"), "default");
+        assert_eq!(for_kernel("default+depot=off+refill=cluster"), "default,depot=off,refill=cluster");
+        assert_eq!(for_kernel("no_merge+cluster_alloc+refill=blocks"), "no_merge+cluster_alloc,refill=blocks");
+    }
+
+    #[test]
+    fn the_kernel_knows_every_preset() {
+        for preset in all_presets(vec!["all".to_owned()]).iter().skip(2) {
+            assert!(Mechanisms::parse(&for_kernel(preset)).is_ok(), "{preset}");
+        }
     }
 }
