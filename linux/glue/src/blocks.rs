@@ -3,8 +3,9 @@
 
 use framewright::FrameState;
 use framewright::units::{CpuId, MigrateType, Order, Pfn};
+use framewright_kernel::Pages;
 
-use crate::kernel::pages;
+use crate::kernel::{Linux, pages};
 
 /// Result: the frame is not the first of a free block.
 pub const FW_LINUX_NOT_FREE: u32 = u32::MAX;
@@ -45,46 +46,42 @@ pub extern "C" fn fw_linux_set_type(pfn: u64, migratetype: u32) -> bool {
     pages().zip(migratetype).is_some_and(|(pages, mt)| pages.set_pageblock_type(Pfn(pfn), mt).is_ok())
 }
 
-/// Returns the records of one CPU: one for each of its contexts.
-fn records(cpu: u32) -> impl Iterator<Item = CpuId> {
-    let cpus = pages().map_or(0, |pages| pages.cpus()) / 3;
-    (0..3).filter_map(move |set| u16::try_from(set * cpus + cpu as usize).ok()).map(CpuId)
+/// Calls `call` with each record of a CPU: one for each of its contexts.
+fn each_record(cpu: u32, call: impl Fn(&Pages<Linux>, CpuId)) {
+    let Some(pages) = pages() else { return };
+    let cpus = pages.cpus() / 3;
+    let records = (0..3).filter_map(|set| u16::try_from(set * cpus + cpu as usize).ok());
+    records.for_each(|record| call(pages, CpuId(record)));
 }
 
 /// Frees what a CPU that runs no more has on its lists, and folds its counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_cpu_dead(cpu: u32) {
-    if let Some(pages) = pages() {
-        records(cpu).for_each(|record| {
-            pages.offline_cpu(record);
-        });
-    }
+    each_record(cpu, |pages, record| {
+        pages.offline_cpu(record);
+    });
 }
 
 /// Notes that a CPU runs again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_cpu_online(cpu: u32) {
-    if let Some(pages) = pages() {
-        records(cpu).for_each(|record| pages.online_cpu(record));
-    }
+    each_record(cpu, |pages, record| pages.online_cpu(record));
 }
 
 /// Frees what is on a CPU's lists to the zones.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_drain_cpu(cpu: u32) {
-    if let Some(pages) = pages() {
-        records(cpu).for_each(|record| {
-            pages.drain_cpu(record);
-        });
-    }
+    each_record(cpu, |pages, record| {
+        pages.drain_cpu(record);
+    });
 }
 
 /// Folds what a CPU has counted, if anything; called about each second.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_refresh(cpu: u32) {
-    if let Some(pages) = pages() {
-        records(cpu).filter(|&record| pages.needs_refresh(record)).for_each(|record| {
+    each_record(cpu, |pages, record| {
+        if pages.needs_refresh(record) {
             pages.refresh_statistics(record);
-        });
-    }
+        }
+    });
 }
