@@ -117,6 +117,7 @@ def build(work, release):
         shutil.copy(module, tree / "modules")
     (tree / "modules/order").write_text("".join(module.name + "\n" for module in order))
     shutil.copy(HERE / "guest.sh", tree / "init")
+    shutil.copy(HERE / "workload.sh", tree)
     (tree / "init").chmod(0o755)
     run("gcc", "-O2", "-Wall", "-Werror", "-static", "-o", tree / "bin/faults", HERE / "faults.c")
     names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
