@@ -55,6 +55,12 @@ struct per_cpu_pages *framewright_pageset(struct zone *zone, unsigned int cpu);
 void framewright_count_numa(struct zone *zone);
 unsigned long framewright_blocks(struct zone *zone, unsigned int order, int migratetype);
 
+/* What a file shows of a CPU's lists. */
+static inline struct per_cpu_pages *framewright_pcp(struct zone *zone, unsigned int cpu)
+{
+	return framewright_on() ? framewright_pageset(zone, cpu) : per_cpu_ptr(zone->per_cpu_pageset, cpu);
+}
+
 /* mm/page_alloc.c: raises a zone's marks after mobilities were mixed. */
 bool framewright_boost(struct zone *zone);
 
