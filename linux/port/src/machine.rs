@@ -40,9 +40,13 @@ pub struct Machine {
     /// Number of CPUs (x86_64)
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub cpus: u32,
-    /// Memory: a number with M or G
-    #[arg(long, default_value = "512M", value_name = "SIZE")]
-    pub memory: String,
+    /// Memory: a number with M or G [default: 512M; 1G for thpfioscale]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Memory below 4 GiB; the rest lies above, so that there is a zone Normal [default: all; a quarter for
+    /// thpfioscale] (x86_64)
+    #[arg(long, value_name = "SIZE")]
+    pub low_memory: Option<String>,
     /// How QEMU runs instructions (x86_64)
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -58,15 +62,7 @@ impl Machine {
     ///
     /// The size is no number with M or G.
     pub fn mebibytes(&self) -> Result<u64> {
-        let size = match (self.memory.strip_suffix(['M', 'm']), self.memory.strip_suffix(['G', 'g'])) {
-            (Some(number), _) => number.parse().ok(),
-            (None, Some(number)) => number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024)),
-            (None, None) => None,
-        };
-        match size {
-            Some(size) if size >= 64 => Ok(size),
-            _ => bail!("memory of {:?}: a number with M or G is needed, such as 512M, of at least 64M", self.memory),
-        }
+        self.memory.as_deref().map_or(Ok(512), mebibytes)
     }
 
     /// The name of the guest's disk.
@@ -98,8 +94,8 @@ impl Machine {
         match arch {
             Arch::Um => {
                 tools::check(&[Step::Um])?;
-                if self.icount || self.accel == Accel::Kvm {
-                    bail!("--icount and --accel kvm need --arch x86_64");
+                if self.icount || self.low_memory.is_some() || self.accel == Accel::Kvm {
+                    bail!("--icount, --low-memory and --accel kvm need --arch x86_64");
                 }
                 // Without random addresses every boot has the same memory: its first page follows the program's heap.
                 let mut command = Command::new("setarch");
@@ -111,6 +107,8 @@ impl Machine {
             Arch::X86_64 => {
                 tools::check(&[Step::Qemu])?;
                 parameters.extend(["console=ttyS0", "nohz=off", "mitigations=off"].map(str::to_owned));
+                // No device needs bounce buffers, which would take 64 MiB of the memory below 4 GiB.
+                parameters.extend(self.low_memory.iter().map(|_| "swiotlb=noforce".to_owned()));
                 parameters.extend_from_slice(more);
                 let mut command = self.qemu(memory)?;
                 command.arg("-kernel").arg(kernel).arg("-initrd").arg(archive);
@@ -126,6 +124,9 @@ impl Machine {
         let mut command = Command::new("qemu-system-x86_64");
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
         command.arg("-m").arg(format!("{memory}M")).arg("-smp").arg(format!("{cpus},sockets={cpus}"));
+        if let Some(low) = &self.low_memory {
+            command.arg("-machine").arg(format!("pc,max-ram-below-4g={}M", mebibytes(low)?));
+        }
         match self.accel {
             Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max"]),
             Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
@@ -139,6 +140,19 @@ impl Machine {
     }
 }
 
+/// Reads a size in MiB.
+fn mebibytes(size: &str) -> Result<u64> {
+    let number = match (size.strip_suffix(['M', 'm']), size.strip_suffix(['G', 'g'])) {
+        (Some(number), _) => number.parse().ok(),
+        (None, Some(number)) => number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024)),
+        (None, None) => None,
+    };
+    match number {
+        Some(number) if number >= 64 => Ok(number),
+        _ => bail!("memory of {size:?}: a number with M or G is needed, such as 512M, of at least 64M"),
+    }
+}
+
 /// QEMU's description of a disk, in which a comma is doubled.
 fn drive(disk: &Path) -> String {
     let path = PathBuf::from(disk).display().to_string().replace(',', ",,");
@@ -149,14 +163,10 @@ fn drive(disk: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn machine(memory: &str) -> Machine {
-        Machine { cpus: 4, memory: memory.to_owned(), accel: Accel::Tcg, icount: false }
-    }
-
     #[test]
     fn memory_has_a_unit() {
         for (text, wanted) in [("512M", Some(512)), ("2G", Some(2048)), ("512", None), ("1M", None), ("xG", None)] {
-            assert_eq!(machine(text).mebibytes().ok(), wanted, "{text}");
+            assert_eq!(mebibytes(text).ok(), wanted, "{text}");
         }
     }
 

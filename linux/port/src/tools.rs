@@ -6,7 +6,7 @@
 //! Cost: a look at `PATH`. Rejected: running each program with `--version`.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -23,6 +23,8 @@ pub enum Step {
     Qemu,
     /// Booting User-Mode Linux.
     Um,
+    /// Files that are written and read by fio on XFS.
+    Files,
 }
 
 /// A program or, with a leading `/`, a file; its Debian package; and the steps that need it.
@@ -42,6 +44,9 @@ const NEEDED: &[(&str, &str, &[Step])] = &[
     ("busybox", "busybox-static", &[Step::Guest]),
     ("qemu-system-x86_64", "qemu-system-x86", &[Step::Qemu]),
     ("setarch", "util-linux", &[Step::Um]),
+    ("fio", "fio", &[Step::Files]),
+    ("mkfs.xfs", "xfsprogs", &[Step::Files]),
+    ("ldd", "libc-bin", &[Step::Files]),
 ];
 
 /// Checks that everything the steps need is there.
@@ -50,15 +55,21 @@ const NEEDED: &[(&str, &str, &[Step])] = &[
 ///
 /// Something is missing: the error names all of it, and the packages to install.
 pub fn check(steps: &[Step]) -> Result<()> {
-    let path = env::var_os("PATH").unwrap_or_default();
     let exists = |name: &str| match name.starts_with('/') {
         true => Path::new(name).exists(),
-        false => env::split_paths(&path).any(|folder| folder.join(name).is_file()),
+        false => find(Path::new(name)).is_some(),
     };
     match missing(steps, exists) {
         None => Ok(()),
         Some(message) => bail!(message),
     }
+}
+
+/// Returns the path of a program. Users who are not root may lack the folders of system programs in `PATH`.
+pub fn find(program: &Path) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path).chain(system).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// The message about what is missing, if anything is.

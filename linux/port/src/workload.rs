@@ -5,7 +5,15 @@
 //!
 //! Cost: see each workload. Rejected: a scripting language in the guest; busybox is there anyway.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::build::Arch;
+use crate::guest::Contents;
+use crate::machine::Machine;
+use crate::tools::{self, Step};
 
 /// What is run in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -23,6 +31,17 @@ pub enum Workload {
     Tmpfs,
     /// Loops in the kernel, through /proc/framewright
     Bench,
+    /// Small files fill memory while a program asks for huge pages: events of fragmentation (x86_64)
+    Thpfioscale,
+}
+
+/// The configurations of thpfioscale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Advice {
+    /// With `MADV_HUGEPAGE`: Linux reclaims and compacts for huge pages
+    Madvhugepage,
+    /// Without
+    Default,
 }
 
 /// How long and how often workloads run.
@@ -34,7 +53,11 @@ pub struct Lengths {
     /// Allocations of a loop of bench
     #[arg(long, default_value_t = 262_144, value_name = "N")]
     pub bench_loops: u64,
-    /// Seconds of the host after which a guest is killed [default: 120, and 20 times the workload's seconds]
+    /// Whether the program of thpfioscale asks for huge pages with madvise
+    #[arg(long, value_enum, default_value_t = Advice::Madvhugepage, value_name = "CONFIG")]
+    pub config: Advice,
+    /// Seconds of the host after which a guest is killed [default: 120, and 20 times the workload's seconds; 3600 for
+    /// thpfioscale]
     #[arg(long, value_name = "S")]
     pub limit: Option<u64>,
 }
@@ -43,10 +66,34 @@ pub struct Lengths {
 const DISK: &str = "mke2fs -q $disk >/dev/null 2>&1; mount -t ext4 $disk /data || echo failed disk";
 
 impl Workload {
-    /// The lines of shell that the guest runs.
-    pub fn command(self, lengths: Lengths) -> String {
+    /// Gives a machine the memory that the workload wants, where the user has not said otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The architecture or the host cannot run the workload.
+    pub fn fit(self, arch: Arch, machine: &mut Machine) -> Result<()> {
+        if self == Workload::Thpfioscale {
+            if arch == Arch::Um {
+                bail!("thpfioscale needs --arch x86_64: User-Mode Linux has no huge pages");
+            }
+            tools::check(&[Step::Files])?;
+            machine.memory.get_or_insert_with(|| "1G".to_owned());
+            let quarter = machine.mebibytes()? / 4;
+            machine.low_memory.get_or_insert_with(|| format!("{quarter}M"));
+        }
+        Ok(())
+    }
+
+    /// What the guest has and runs.
+    ///
+    /// # Errors
+    ///
+    /// The machine's memory is no size.
+    pub fn contents(self, lengths: Lengths, machine: &Machine) -> Result<Contents> {
         let seconds = self.seconds(lengths);
-        match self {
+        let memory = machine.mebibytes()?;
+        let host_programs: &[&str] = if self == Workload::Thpfioscale { &["fio", "mkfs.xfs"] } else { &[] };
+        let command = match self {
             Workload::Boot => "\
                 read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
                 for name in MemTotal MemFree Slab PageTables; do\n\
@@ -58,7 +105,12 @@ impl Workload {
             Workload::Oom => "/programs/oom".to_owned(),
             Workload::Tmpfs => format!("/programs/tmpfs /ram/file {seconds}"),
             Workload::Bench => format!("bench_loops={}\n. /bench.sh", lengths.bench_loops),
-        }
+            Workload::Thpfioscale => {
+                let config = if lengths.config == Advice::Default { "default" } else { "madvhugepage" };
+                format!("config={config} seed=1 memory={memory}\n. /thpfioscale.sh")
+            }
+        };
+        Ok(Contents { command: Some(command), host_programs: host_programs.iter().map(PathBuf::from).collect() })
     }
 
     /// Texts that a sound run may have in lines that look bad.
@@ -73,7 +125,8 @@ impl Workload {
     /// When the guest is killed.
     pub fn limit(self, lengths: Lengths) -> Duration {
         let seconds = u64::from(self.seconds(lengths));
-        Duration::from_secs(lengths.limit.unwrap_or(120 + 20 * seconds))
+        let of_workload = if self == Workload::Thpfioscale { 3600 } else { 120 + 20 * seconds };
+        Duration::from_secs(lengths.limit.unwrap_or(of_workload))
     }
 
     /// How long the workload runs in the guest.
@@ -81,7 +134,7 @@ impl Workload {
         match self {
             Workload::Stress => lengths.seconds.unwrap_or(60),
             Workload::PageFault1 | Workload::Tmpfs => lengths.seconds.unwrap_or(5),
-            Workload::Boot | Workload::Oom | Workload::Bench => 0,
+            Workload::Boot | Workload::Oom | Workload::Bench | Workload::Thpfioscale => 0,
         }
     }
 }

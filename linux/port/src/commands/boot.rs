@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,7 +15,7 @@ use clap::Args;
 
 use super::options::KernelOptions;
 use crate::console::{Run, new_log};
-use crate::guest;
+use crate::guest::{self, Contents};
 use crate::machine::Machine;
 use crate::process::shown;
 
@@ -34,6 +35,13 @@ pub(super) struct BootKernel {
     /// Run this in the guest's shell and end
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    /// Program of this host that the guest gets in /bin, with its libraries; may be repeated
+    #[arg(long, value_name = "PROGRAM")]
+    add: Vec<PathBuf>,
+    /// Make this file the guest's disk, and keep it; what the guest writes with `tar -cf $disk FILES` comes out of it with
+    /// `tar -xf FILE`
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
     /// Print the command that boots, and do not run it
     #[arg(long)]
     print: bool,
@@ -57,9 +65,10 @@ impl BootKernel {
     pub(super) fn run(self) -> Result<()> {
         let kernel = self.kernel.build(self.stock)?;
         let work = self.kernel.work.directory()?;
-        let archive = guest::archive(&work.join("guest"), self.command.as_deref())?;
+        let contents = Contents { command: self.command.clone(), host_programs: self.add.clone() };
+        let archive = guest::archive(&work.join("guest"), &contents)?;
         let log = new_log(&work.join("logs"), "boot")?;
-        let disk = log.with_extension("disk");
+        let disk = self.disk.clone().unwrap_or_else(|| log.with_extension("disk"));
         self.machine.disk(&disk)?;
         let mut parameters = self.parameters.clone();
         parameters.extend(self.framewright.iter().map(|preset| format!("framewright={preset}")));
@@ -75,7 +84,8 @@ impl BootKernel {
         let limit = Duration::from_secs(self.limit);
         let run = Run { title: "booting", log, limit, allowed: &self.allow, echo: true };
         let outcome = run.run(&mut command);
-        for path in [archive, disk] {
+        let temporary = [Some(archive), self.disk.is_none().then_some(disk)];
+        for path in temporary.into_iter().flatten() {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         outcome.map(drop)

@@ -80,10 +80,12 @@ impl RunWorkload {
     /// A kernel cannot be built or started, or a run was not sound.
     pub(super) fn run(mut self) -> Result<()> {
         self.presets = all_presets(self.presets);
+        self.workload.fit(self.kernel.arch, &mut self.machine)?;
         let kernels = self.presets.iter().map(|preset| self.kernel.build(preset == "stock"));
         let kernels = kernels.collect::<Result<Vec<_>>>()?;
         let work = self.kernel.work.directory()?;
-        let archive = guest::archive(&work.join("guest"), Some(&self.workload.command(self.lengths)))?;
+        let contents = self.workload.contents(self.lengths, &self.machine)?;
+        let archive = guest::archive(&work.join("guest"), &contents)?;
         let report = self.rounds(&kernels, &archive);
         fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))?;
         let report = report?;
