@@ -3,10 +3,10 @@
 #
 # Why: a function that only one side knows is found by Linux's linker, minutes into a build that CI does not make.
 #
-# Fails if: the object needs a symbol that linux/kernel/framewright.c does not define, besides the memory functions that Linux
-# has; that file calls a function of the object's that it does not define; the object can reach a panic; an edit of
-# linux/edits.toml uses a function that linux/kernel/framewright.h does not declare; or the self-test, a planted edit and a
-# planted symbol, is judged wrong. How edits find their places is tested by `cargo test`, on files made for it.
+# Fails if: the object needs a symbol that no file of linux/kernel/ defines, besides the memory functions that Linux has; these
+# files call a function of the object's that it does not define; the object can reach a panic; a C file is not compiled; an edit of
+# linux/edits.toml uses a function that linux/kernel/framewright.h does not declare; or the self-test, planted edits and
+# symbols, is judged wrong. How edits find their places is tested by `cargo test`, on files made for it.
 #
 # Both x86-64 and User-Mode Linux link this one object. Needs the standard core of x86_64-unknown-none, ar, ld and objcopy;
 # skipped, loudly, without.
@@ -21,18 +21,27 @@ fail() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-kernel=linux/kernel/framewright.c
+kernel=(linux/kernel/*.[ch])
 header=linux/kernel/framewright.h
 
-# defined FILE: the functions named fw_linux_* that a C file defines; called FILE: those that it declares and does not define.
-names() { sed -n 's/^[a-z][a-z0-9_ ]*[ *]\(fw_linux_[a-z_]*\)(.*)\(;*\)$/\1 \2/p' "$1"; }
-defined() { names "$1" | awk 'NF == 1 { print $1 }' | sort -u; }
-called() { comm -23 <(names "$1" | awk '{ print $1 }' | sort -u) <(defined "$1"); }
+# defined FILE...: the functions named fw_linux_* that C files define; called FILE...: those that they declare and do not define.
+names() { sed -n 's/^[a-z][a-z0-9_ ]*[ *]\(fw_linux_[a-z_]*\)(.*)\(;*\)$/\1 \2/p' "$@"; }
+defined() { names "$@" | awk 'NF == 1 { print $1 }' | sort -u; }
+called() { comm -23 <(names "$@" | awk '{ print $1 }' | sort -u) <(defined "$@"); }
 
 # undeclared EDITS HEADER: functions of ours that edits use and the header does not declare.
 undeclared() {
     comm -23 <(grep -o 'framewright_[a-z_]*(' "$1" | tr -d '(' | sort -u) \
         <(grep -o 'framewright_[a-z_]*(' "$2" | tr -d '(' | sort -u)
+}
+
+# uncompiled EDITS FILE...: C files of ours whose objects the edit of the Makefile does not name.
+uncompiled() {
+    local objects
+    objects=$(sed -n 's/^obj-y += //p' "$1" | tr ' ' '\n')
+    for file in "${@:2}"; do
+        case $file in *.c) grep -qx "$(basename "$file" .c).o" <<<"$objects" || echo "$file" ;; esac
+    done
 }
 
 printf 'text = "framewright_nowhere(zone);"\n' >"$work/edits"
@@ -41,9 +50,14 @@ printf 'void fw_linux_pin(void);\nvoid fw_linux_pin(void)\n{\n}\nu32 fw_linux_as
 [ "$(defined "$work/planted.c"; called "$work/planted.c")" = "$(printf 'fw_linux_pin\nfw_linux_asked')" ] ||
     fail "self-test: what a C file defines and calls was not found"
 
+printf 'obj-y += a.o\n' >"$work/edits"
+[ "$(uncompiled "$work/edits" k/a.c k/a.h k/b.c)" = k/b.c ] || fail "self-test: a file that is not compiled was not found"
+
 found=$(undeclared linux/edits.toml "$header")
 [ -z "$found" ] || fail "linux/edits.toml uses what $header does not declare: $found"
-[ "$(defined "$kernel" | wc -l)" -gt 15 ] || fail "$kernel defines hardly a function of the port"
+found=$(uncompiled linux/edits.toml "${kernel[@]}")
+[ -z "$found" ] || fail "the edit of mm/Makefile in linux/edits.toml does not compile $found"
+[ "$(defined "${kernel[@]}" | wc -l)" -gt 15 ] || fail "linux/kernel/ defines hardly a function of the port"
 
 target=x86_64-unknown-none
 for tool in ar ld objcopy nm; do
@@ -58,12 +72,12 @@ if ! [ -d "$(rustc --print target-libdir --target "$target")" ]; then
 fi
 
 object=$(linux/run object target/linux/glue)
-wanted() { comm -23 <(nm --undefined-only "$object" | awk '{ print $2 }' | sort) <(defined "$kernel"); }
+wanted() { comm -23 <(nm --undefined-only "$object" | awk '{ print $2 }' | sort) <(defined "${kernel[@]}"); }
 left=$(wanted | grep -vx 'memcpy\|memset\|memcmp\|memmove' || true)
-[ -z "$left" ] || fail "the object needs what $kernel does not define: $left"
-lost=$(comm -23 <(called "$kernel") <(nm --defined-only "$object" | awk '{ print $3 }' | sort))
-[ -z "$lost" ] || fail "$kernel calls what the object does not define: $lost"
+[ -z "$left" ] || fail "the object needs what linux/kernel/ does not define: $left"
+lost=$(comm -23 <(called "${kernel[@]}") <(nm --defined-only "$object" | awk '{ print $3 }' | sort))
+[ -z "$lost" ] || fail "linux/kernel/ calls what the object does not define: $lost"
 if nm "$object" | grep -E 'fw_linux_bug|core9panicking' >&2; then
     fail "the object can reach a panic"
 fi
-echo "linux: the object, $(size "$object" | awk 'NR == 2 { print $1 }') bytes of text, and $kernel fit together"
+echo "linux: the object, $(size "$object" | awk 'NR == 2 { print $1 }') bytes of text, and linux/kernel/ fit together"

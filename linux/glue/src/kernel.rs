@@ -1,4 +1,4 @@
-//! Linux as the kit sees it: functions of `framewright.c`, and the one allocator.
+//! Linux as the kit sees it: functions of `framewright_support.c`, and the one allocator.
 //!
 //! Each CPU has three sets of lists, because a soft interrupt may hit a task within a call, and a hard interrupt both.
 //! A pin is preemption off. A drain makes itself seen by an interrupt to the other CPUs, so that no allocation has a

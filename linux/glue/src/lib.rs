@@ -1,7 +1,7 @@
 //! Framewright as Linux's page allocator: the part in Rust.
 //!
 //! Linux keeps its zonelists, watermarks, reclaim and the preparation of pages. Where it would take a block off a list
-//! of a zone, or put one on it, it calls the functions here. `../kernel/framewright.c` is the other side: it translates
+//! of a zone, or put one on it, it calls the functions here. `../kernel/` is the other side: it translates
 //! zones and pages, and has the functions that the kit needs.
 //!
 //! | Linux | here |

@@ -130,7 +130,7 @@ impl Request {
             None if glue::exists() => Some(glue::object(&self.work.join("glue"))?),
             None => None,
         };
-        Ok(Ours::of(&places::port().join("kernel"), object))
+        Ok(Ours::of(&places::port().join("kernel"), object)?)
     }
 
     /// A digest of everything that the kernel depends on.
@@ -149,7 +149,8 @@ impl Request {
             add(change.file.as_bytes());
             add(change.text.as_bytes());
         }
-        for file in [&ours.header, &ours.source, &ours.object].into_iter().flatten() {
+        for (file, to) in &ours.0 {
+            add(to.as_bytes());
             add(&fs::read(file).with_context(|| format!("cannot read {}", file.display()))?);
         }
         Ok(places::hex(&digest.finalize()))

@@ -39,7 +39,7 @@ impl EditTree {
         }
         let plan = Plan::new(&list, &self.tree)?;
         if !self.check {
-            plan.apply(&self.tree, &Ours::of(&places::port().join("kernel"), self.object))?;
+            plan.apply(&self.tree, &Ours::of(&places::port().join("kernel"), self.object)?)?;
         }
         println!("{}", Summary(&plan));
         if self.check {

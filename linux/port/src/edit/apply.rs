@@ -17,36 +17,36 @@ use super::problem::EditError;
 
 /// The file that marks an edited tree, in the tree's root.
 const MARKER: &str = ".framewright-edits";
-/// Where our header goes.
+/// Where the header goes that all of Linux can include.
 const HEADER: &str = "include/linux/framewright.h";
-/// Where our C file goes.
-const SOURCE: &str = "mm/framewright.c";
 /// Where the object made of Rust goes. Kbuild links `*_shipped` files without compiling anything.
 const OBJECT: &str = "mm/framewright_rust.o_shipped";
 
-/// The files of ours that a tree gets.
+/// The files of ours that a tree gets: each with its path in the tree.
 #[derive(Clone, Debug, Default)]
-pub struct Ours {
-    /// The header, for include/linux/.
-    pub header: Option<PathBuf>,
-    /// The C file, for mm/.
-    pub source: Option<PathBuf>,
-    /// The object made of Rust, for mm/.
-    pub object: Option<PathBuf>,
-}
+pub struct Ours(pub Vec<(PathBuf, String)>);
 
 impl Ours {
-    /// The files of the folder linux/kernel/ that exist, and an object.
-    pub fn of(kernel: &Path, object: Option<PathBuf>) -> Ours {
-        let existing = |name: &str| Some(kernel.join(name)).filter(|path| path.exists());
-        Ours { header: existing("framewright.h"), source: existing("framewright.c"), object }
-    }
-
-    /// Each file that is there, and its path in the tree.
-    fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
-        [(&self.header, HEADER), (&self.source, SOURCE), (&self.object, OBJECT)]
-            .into_iter()
-            .filter_map(|(path, to)| Some((path.as_deref()?, to)))
+    /// The C files and headers of the folder linux/kernel/, in the order of their names, and an object.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn of(kernel: &Path, object: Option<PathBuf>) -> Result<Ours, EditError> {
+        let unreadable = |error| EditError::io("read", kernel, error);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(kernel).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            match name.rsplit_once('.') {
+                Some(("framewright", "h")) => files.push((path, HEADER.to_owned())),
+                Some((_, "c" | "h")) => files.push((path, format!("mm/{name}"))),
+                _ => {}
+            }
+        }
+        files.sort();
+        files.extend(object.map(|path| (path, OBJECT.to_owned())));
+        Ok(Ours(files))
     }
 }
 
@@ -81,7 +81,7 @@ impl Plan {
     pub fn write(&self, tree: &Path, ours: &Ours) -> Result<(), EditError> {
         let mut contents: Vec<(&str, Vec<u8>)> =
             self.files.iter().map(|change| (change.file.as_str(), change.text.clone().into_bytes())).collect();
-        for (from, to) in ours.files() {
+        for (from, to) in &ours.0 {
             contents.push((to, fs::read(from).map_err(|error| EditError::io("read", from, error))?));
         }
         let names: Vec<&str> = contents.iter().map(|(file, _)| *file).collect();

@@ -168,14 +168,15 @@ fn a_tree_is_edited_once() {
     let tree = tree();
     let list = EditList::parse(&edit("place = \"at-end\"\ntext = 'int x;'"), "edits.toml").expect("a list");
     let kernel = tempfile::tempdir().expect("a temporary directory");
-    for name in ["framewright.c", "framewright.h", "rust.o"] {
+    for name in ["framewright.c", "framewright_part.h", "framewright.h", "rust.o"] {
         fs::write(kernel.path().join(name), name).expect("a file");
     }
-    let ours = Ours::of(kernel.path(), Some(kernel.path().join("rust.o")));
+    let ours = Ours::of(kernel.path(), Some(kernel.path().join("rust.o"))).expect("the files");
     let plan = Plan::new(&list, tree.path()).expect("a plan");
     plan.apply(tree.path(), &ours).expect("an edited tree");
     let read = |file: &str| fs::read_to_string(tree.path().join(file)).expect(file);
     assert_eq!(read("mm/framewright.c"), "framewright.c");
+    assert_eq!(read("mm/framewright_part.h"), "framewright_part.h");
     assert_eq!(read("include/linux/framewright.h"), "framewright.h");
     assert_eq!(read("mm/framewright_rust.o_shipped"), "rust.o");
     assert!(read("mm/kettle.c").ends_with("}\nint x;\n"));
@@ -188,7 +189,7 @@ fn nothing_is_written_if_a_file_cannot_be_prepared() {
     let tree = tree();
     fs::remove_dir(tree.path().join("include/linux")).expect("a folder");
     let header = tree.path().join("Makefile");
-    let ours = Ours { header: Some(header), ..Ours::default() };
+    let ours = Ours(vec![(header, "include/linux/framewright.h".to_owned())]);
     let list = EditList::parse(&edit("place = \"at-end\"\ntext = 'int x;'"), "edits.toml").expect("a list");
     let plan = Plan::new(&list, tree.path()).expect("a plan");
     let error = plan.apply(tree.path(), &ours).expect_err("no folder for the header").to_string();
