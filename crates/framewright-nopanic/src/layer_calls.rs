@@ -8,7 +8,7 @@ use framewright::request::Request;
 use framewright::tags::{Group, Stamp, Tag, Tags};
 use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 use framewright::validate::FrameCounts;
-use framewright::{Allocator, InZone, RestoreError, Rights, SaveError};
+use framewright::{Allocator, Compacted, InZone, RestoreError, Rights, SaveError};
 use framewright_kernel::U64;
 
 use crate::board::Board;
@@ -34,6 +34,17 @@ call! {
 
     fn zone_gather(pages: &'static Pages, zone: ZoneIdx, order: Order, mt: MigrateType, rights: Rights) -> (u64, bool) {
         (pages.gather(zone, order, rights), pages.unreserve_highatomic(zone, order, mt))
+    }
+
+    fn compact_in(
+        pages: &'static Pages,
+        zone: ZoneIdx,
+        order: Order,
+        rights: Rights,
+        keep: u64,
+        insists: bool
+    ) -> Compacted {
+        pages.compact_in(zone, order, rights, keep, insists)
     }
 
     fn free_part(pages: &'static Pages, pfn: Pfn, order: Order) -> Result<(), FreeError> {

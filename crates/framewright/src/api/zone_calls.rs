@@ -2,7 +2,8 @@
 //!
 //! Such an embedder chooses the zone and asks for a block of that zone ([`Allocator::alloc_in`]). It is told of each
 //! change that its own counts follow ([`Machine::free_changed`], [`Machine::retyped`]). It isolates pageblocks, and
-//! takes free blocks, as its own compaction and its own ranges need them.
+//! takes free blocks, as its own compaction and its own ranges need them. It may let the allocator compact instead
+//! ([`Allocator::compact_in`]).
 //!
 //! Cost: a hit of the CPU's list costs what [`Allocator::alloc`] does, and a comparison of zones.
 //!
@@ -12,6 +13,7 @@
 use crate::api::allocator::Allocator;
 use crate::api::fast_ops::AllocIn;
 use crate::api::fast_path::{FastPath, Route};
+use crate::compaction::progress::{Compacted, Effort};
 use crate::reclaim::one_zone::Rights;
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, PerCpu};
@@ -130,6 +132,30 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// is one of `order`. Blocks on CPUs' lists stay ([`Allocator::drain_all`]).
     pub fn gather(&self, zone: ZoneIdx, order: Order, rights: Rights) -> u64 {
         self.world.zone(zone).map_or(0, |zone| self.world.gather(zone, order, rights).0)
+    }
+
+    /// Compacts a zone until it has a free block of `order` or larger for a request with these rights.
+    ///
+    /// The zone keeps at least `keep` free frames, such as its min mark. `insists` is for a request for which memory
+    /// was reclaimed already: ranges are emptied of which more than half is in use. Calls [`Machine::migrate`]. Does
+    /// nothing where compaction is off, nothing can be moved, or the caller is in an interrupt.
+    ///
+    /// Context: not in an interrupt, no lock held.
+    pub fn compact_in(&self, zone: ZoneIdx, order: Order, rights: Rights, keep: u64, insists: bool) -> Compacted {
+        let world = &self.world;
+        match world.zone(zone) {
+            Some(zone) if world.compacts() && !self.machine().in_interrupt() => {
+                let effort = if insists { Effort::Any } else { Effort::Worthwhile };
+                let has_block = || world.has_block_for(zone, order, rights);
+                // Frames that were freed by moves may be in the depot, or unmerged.
+                let gathered = || {
+                    world.gather(zone, order, rights);
+                    has_block()
+                };
+                world.compact_zone(zone, order, keep, effort, || has_block() || gathered())
+            }
+            _ => Compacted::default(),
+        }
     }
 
     /// Turns a pageblock of a zone's high-atomic reserve into one of `migratetype`; returns whether there was one.

@@ -139,7 +139,7 @@ impl<'a, M: Machine> World<'a, M> {
         let captures = plan.migratetype == MigrateType::Movable;
         let order = plan.order.max(self.shared.frames.geometry.pageblock_order);
         for _ in 0..TRIES {
-            if !self.has_room(zone, order, alloc_flags.mark) {
+            if !self.has_room(zone, order, zone.stat.mark_unboosted(alloc_flags.mark)) {
                 return Err(Why::Watermark);
             }
             let purpose = captures.then_some(Purpose::Allocate { movable: true });
@@ -154,6 +154,31 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         Err(Why::Fragmented)
+    }
+
+    /// Compacts a zone for a request of this order until it `is_enough`, and leaves it `keep` free frames.
+    pub(crate) fn compact_zone(
+        &self,
+        zone: &'a Zone<M>,
+        order: Order,
+        keep: u64,
+        effort: Effort,
+        is_enough: impl Fn() -> bool,
+    ) -> Compacted {
+        let mut run = Compacted::default();
+        let order = order.max(self.shared.frames.geometry.pageblock_order);
+        if self.shared.mechanisms().compaction == Compaction::Scanners {
+            self.scan(zone, &is_enough, &mut run);
+        } else {
+            for _ in 0..TRIES {
+                if is_enough() || !self.has_room(zone, order, keep) {
+                    break;
+                }
+                self.empty_one(zone, order, effort, None, &mut run);
+            }
+        }
+        run.is_enough = is_enough();
+        run
     }
 
     /// Cuts a request's block out of the range emptied for it; frees the rest.

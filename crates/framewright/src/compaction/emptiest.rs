@@ -89,7 +89,8 @@ impl<'a, M: Machine> World<'a, M> {
     ) {
         let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
         let mut in_vain = 0_u32;
-        while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, Mark::Min) {
+        let keep = zone.stat.mark_unboosted(Mark::Min);
+        while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, keep) {
             match self.empty_one(zone, order, Effort::Worthwhile, None, run) {
                 Some(_) => in_vain = 0,
                 None => in_vain = in_vain.saturating_add(1),
@@ -97,10 +98,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Returns whether a zone can spare a range of this order, above a mark.
-    pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, mark: Mark) -> bool {
+    /// Returns whether a zone can spare a range of this order, and `keep` free frames.
+    pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, keep: u64) -> bool {
         let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
-        free > zone.stat.mark_unboosted(mark).saturating_add(order.frames())
+        free > keep.saturating_add(order.frames())
     }
 
     /// Empties the range with the least in use of the next ones.

@@ -5,6 +5,7 @@ mod allocated;
 mod atlas;
 mod bulk;
 mod bulk_alike;
+mod compact_in;
 mod compiled;
 mod copied;
 mod copies;
