@@ -64,7 +64,7 @@ const s8 fw_kinds[MAX_NR_ZONES] = {
 #define FW_RESERVE_LAST (ALLOC_OOM | ALLOC_HARDER)
 #endif
 
-static u32 fw_rights(unsigned int order, unsigned int alloc_flags)
+u32 fw_rights(unsigned int order, unsigned int alloc_flags)
 {
 	u32 flags = 0;
 

@@ -13,6 +13,9 @@
 #include <linux/mmzone.h>
 #include <linux/page-flags.h>
 
+/* Which relies on the others. */
+#include <linux/compaction.h>
+
 struct alloc_context;
 struct seq_file;
 
@@ -45,6 +48,12 @@ bool framewright_take_page(struct page *page);
 int framewright_isolate(struct page *page);
 void framewright_unisolate(struct page *page);
 void framewright_set_type(struct page *page, int migratetype);
+
+struct compact_control;
+bool framewright_compacts(const struct compact_control *cc);
+enum compact_result framewright_compact(struct compact_control *cc);
+/* mm/page_alloc.c: takes back the preparation of a page that was not used. */
+bool framewright_unprepare(struct page *page);
 
 /* CPUs, counters and files. */
 void framewright_cpu_dead(unsigned int cpu);

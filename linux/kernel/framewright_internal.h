@@ -86,6 +86,8 @@ u64 fw_linux_free_blocks(u32 zone, u32 order, u32 migratetype);
 u64 fw_linux_gather(u32 zone, u32 order, u32 flags);
 u64 fw_linux_drain(void);
 bool fw_linux_unreserve(u32 zone, u32 order, u32 flags);
+bool fw_linux_compacts(void);
+u64 fw_linux_compact(u32 zone, u32 order, u32 flags, u64 keep, bool insists);
 u32 fw_linux_free_order(u64 pfn);
 bool fw_linux_take(u64 pfn, u32 order);
 bool fw_linux_isolate(u64 pfn);
@@ -114,6 +116,8 @@ void fw_linux_relax(void);
 u64 fw_linux_now(void);
 void fw_linux_free_changed(u32 number, s64 free, s64 cma, s64 highatomic);
 void fw_linux_retyped(u64 pfn, u32 migratetype);
+bool fw_linux_migrates(void);
+bool fw_linux_migrate(u64 from, u64 to);
 bool fw_linux_traces(void);
 void fw_linux_trace_extfrag(u64 pfn, u32 orders, u32 types, bool owned);
 void fw_linux_trace_locked(u64 pfn, u32 order, u32 migratetype, bool refill);
@@ -129,6 +133,13 @@ extern struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES];
 
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 extern bool fw_stopped;
+
+/* Between these calls no pageblock is isolated for compaction. */
+void fw_stop_compaction(void);
+void fw_start_compaction(void);
+
+/* The rights that Linux's flags of a request give. */
+u32 fw_rights(unsigned int order, unsigned int alloc_flags);
 
 static inline u32 fw_zone(struct zone *zone)
 {

@@ -119,8 +119,11 @@ static ssize_t fw_write(struct file *file, const char __user *text, size_t size,
 		bool sound = true;
 
 		strscpy(fw_why, "off", sizeof(fw_why));
-		if (framewright_on())
+		if (framewright_on()) {
+			fw_stop_compaction();
 			error = stop_machine(fw_validate, &sound, NULL);
+			fw_start_compaction();
+		}
 		snprintf(fw_result, sizeof(fw_result), "validate %s: %s", sound ? "sound" : "VIOLATED", fw_why);
 		if (!sound)
 			pr_err("BUG: %s\n", fw_why);

@@ -1,6 +1,7 @@
 //! Allocating and freeing, and what Linux asks about a zone. A zone is its number: node times 4, plus kind.
 #![allow(unsafe_code, reason = "the functions are called from C by name")]
 
+use framewright::mechanisms::Compaction;
 use framewright::request::{__GFP_KSWAPD_RECLAIM, __GFP_MOVABLE, __GFP_RECLAIMABLE};
 use framewright::units::{MigrateType, Order, Pfn, ZoneIdx};
 use framewright::{Gfp, Request, Rights};
@@ -116,4 +117,19 @@ pub extern "C" fn fw_linux_drain() -> u64 {
 pub extern "C" fn fw_linux_unreserve(zone: u32, order: u32, flags: u32) -> bool {
     let migratetype = gfp_of(flags).migratetype();
     pages().is_some_and(|pages| pages.unreserve_highatomic(zone_of(zone), Order(order as u8), migratetype))
+}
+
+/// Whether the switches let the allocator compact; if not, Linux does.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_compacts() -> bool {
+    pages().is_some_and(|pages| pages.mechanisms().compaction != Compaction::Off)
+}
+
+/// Compacts a zone for a request of this order, and leaves it `keep` free frames; returns the frames looked at.
+///
+/// `insists`: ranges are emptied of which more than half is in use.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_compact(zone: u32, order: u32, flags: u32, keep: u64, insists: bool) -> u64 {
+    let (zone, rights) = (zone_of(zone), rights_of(flags));
+    pages().map_or(0, |pages| pages.compact_in(zone, Order(order as u8), rights, keep, insists).scanned)
 }

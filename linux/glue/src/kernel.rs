@@ -7,8 +7,8 @@
 
 use framewright::Features;
 use framewright::event::Event;
-use framewright::machine::FreeChange;
-use framewright::units::{MigrateType, Pfn, ZoneIdx};
+use framewright::machine::{Busy, FreeChange};
+use framewright::units::{MigrateType, Order, Pfn, ZoneIdx};
 use framewright_kernel::{Context, Contexts, Fences, Framewright, Kernel, Pages};
 
 unsafe extern "C" {
@@ -27,6 +27,9 @@ unsafe extern "C" {
     fn fw_linux_now() -> u64;
     fn fw_linux_free_changed(zone: u32, free: i64, cma: i64, highatomic: i64);
     fn fw_linux_retyped(pfn: u64, migratetype: u32);
+    fn fw_linux_migrates() -> bool;
+    /// Whether `to` is Linux's now.
+    fn fw_linux_migrate(from: u64, to: u64) -> bool;
     fn fw_linux_traces() -> bool;
     fn fw_linux_trace_extfrag(pfn: u64, orders: u32, types: u32, owned: bool);
     fn fw_linux_trace_locked(pfn: u64, order: u32, migratetype: u32, refill: bool);
@@ -177,5 +180,16 @@ unsafe impl Kernel for Linux {
             }
             _ => {}
         }
+    }
+
+    fn migrates(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { fw_linux_migrates() }
+    }
+
+    /// Only single pages, as Linux 6.1.
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        // SAFETY: as above.
+        if order.0 == 0 && unsafe { fw_linux_migrate(from.0, to.0) } { Ok(()) } else { Err(Busy) }
     }
 }
