@@ -18,25 +18,31 @@ count() { awk -v key="$2" '$1 == key { print $2 }' "/results/$1/vmstat"; }
 # since NAME: how far a counter went from boot until the faults had ended.
 since() { echo "result thp_$1 $(($(count faulted "$1") - $(count boot "$1"))) events"; }
 
-# events SNAPSHOT...: all events of the first histogram up to a snapshot, and those that fragment.
+# events SNAPSHOT: all events of the first histogram up to then; those that fragment; and of these those for an
+# unmovable, a movable and a reclaimable request (types 0, 1 and 2).
 events() {
-    for at in "$@"; do
-        awk '/fallback_order/ {
-            # A block smaller than a pageblock (order 9) leaves the rest of its pageblock to others.
-            gsub(/[{},:]/, " ")
-            for (i = 1; i < NF; i++) { if ($i == "fallback_order") order = $(i + 1); if ($i == "hitcount") n = $(i + 1) }
-            all += n; if (order < 9) small += n
-        } END { print all + 0, small + 0 }' "/results/$at/extfrag"
-    done
+    awk '/fallback_order/ {
+        # A block smaller than a pageblock (order 9) leaves the rest of its pageblock to others.
+        gsub(/[{},:]/, " ")
+        for (i = 1; i < NF; i++) {
+            if ($i == "fallback_order") order = $(i + 1)
+            if ($i == "alloc_migratetype") type = $(i + 1)
+            if ($i == "hitcount") n = $(i + 1)
+        }
+        all += n
+        if (order < 9) { small += n; of[type] += n }
+    } END { print all + 0, small + 0, of[0] + 0, of[1] + 0, of[2] + 0 }' "/results/$1/extfrag"
 }
 
 report() {
-    events boot written faulted | {
-        read -r all0 small0; read -r all1 small1; read -r all2 small2
-        echo "result thp_extfrag $((all2 - all0)) events"
-        echo "result thp_fragmenting $((small2 - small0)) events"
-        echo "result thp_fragmenting_writing $((small1 - small0)) events"
-    }
+    { events boot; events written; events faulted; } | awk '{ for (i = 1; i <= NF; i++) at[NR, i] = $i } END {
+        print "result thp_extfrag", at[3, 1] - at[1, 1], "events"
+        print "result thp_fragmenting", at[3, 2] - at[1, 2], "events"
+        print "result thp_fragmenting_writing", at[2, 2] - at[1, 2], "events"
+        print "result thp_fragmenting_unmovable", at[3, 3] - at[1, 3], "events"
+        print "result thp_fragmenting_movable", at[3, 4] - at[1, 4], "events"
+        print "result thp_fragmenting_reclaimable", at[3, 5] - at[1, 5], "events"
+    }'
     awk '{ n[$1]++; us[$1] += $2 } END {
         steps = n["huge"] + n["base"]
         print "result thp_huge", n["huge"] + 0, "steps"

@@ -76,7 +76,7 @@ impl Kernel {
             source: format!("kernel {}", release.trim()).trim_end().to_owned(),
             machine: format!("{}, {}", counted(cpus, "CPU"), counted(nodes as usize, "node")),
             cpus,
-            mechanisms: "Linux's own mechanisms; the files of /proc".to_owned(),
+            mechanisms: self.mechanisms(),
             clock: TimeBase::Wall,
         })
     }
@@ -91,6 +91,13 @@ impl Kernel {
         sample.locks = Err(LOCKS.to_owned());
         sample.map = self.flags.look(&sample, Duration::from_secs_f64(every * SHARE));
         Ok(sample)
+    }
+
+    /// The mechanisms. A kernel whose allocator is Framewright has a file of its own, which is for root alone.
+    fn mechanisms(&self) -> String {
+        let text = fs::read_to_string(self.proc.join("framewright")).unwrap_or_default();
+        let named = text.lines().find_map(|line| line.strip_prefix("mechanisms "));
+        named.map_or("Linux's own mechanisms; the files of /proc".to_owned(), |named| format!("Framewright: {named}"))
     }
 
     fn texts(&self) -> Result<Texts, KernelError> {

@@ -240,6 +240,19 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
+fn a_kernel_on_this_allocator_tells_its_mechanisms() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = linux(folder.path(), 0);
+    for (file, shown) in [
+        ("off\n", "Linux's own mechanisms; the files of /proc"),
+        ("validate sound: \nmechanisms depot=all,refill=blocks\nframes 1\n", "Framewright: depot=all,refill=blocks"),
+    ] {
+        fs::write(folder.path().join("framewright"), file).unwrap();
+        assert_eq!(kernel.about().unwrap().mechanisms, shown);
+    }
+}
+
+#[test]
 fn what_cannot_be_shown_is_named() {
     let cases: &[&[&str]] = &[
         &["top"],
