@@ -71,10 +71,15 @@ impl Route {
         if request.is_special() || gfp.intersects(slow) || are_contradictory(gfp) {
             return None;
         }
-        let migratetype = M::mobility_of(gfp);
-        let ring = RingId::of(order, migratetype, pageblock_order)?;
-        let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
-        Some(Route { ring: ring.index as u8, order, highest: gfp.highest_zone(), head })
+        Some(Route { highest: gfp.highest_zone(), ..Route::listed(order, M::mobility_of(gfp), pageblock_order)? })
+    }
+
+    /// The route of requests of one mobility in any zone; `None` if per-CPU lists keep no such blocks.
+    #[inline(always)]
+    pub(crate) fn listed(order: Order, mobility: MigrateType, pageblock_order: Order) -> Option<Route> {
+        let ring = RingId::of(order, mobility, pageblock_order)?;
+        let head = Head::allocated(order, matches!(mobility, MigrateType::Movable));
+        Some(Route { ring: ring.index as u8, order, highest: ZoneKind::Normal, head })
     }
 
     /// Returns the ring of such blocks.
