@@ -14,6 +14,8 @@
 
 #include <linux/framewright.h>
 #include <linux/mmzone.h>
+#include <linux/preempt.h>
+#include <linux/smp.h>
 #include <linux/version.h>
 
 struct seq_file;
@@ -79,7 +81,10 @@ struct fw_linux_lists {
 size_t fw_linux_bytes(const struct fw_linux_boot *boot);
 bool fw_linux_boot(const struct fw_linux_boot *boot, void *block, size_t bytes, u64 own);
 u64 fw_linux_alloc(u32 zone, u32 preferred, u32 order, u32 flags);
+u64 fw_linux_alloc_at(u16 record, u32 zone, u32 order, u32 migratetype);
 bool fw_linux_free(u64 pfn, u32 order);
+bool fw_linux_free_at(u16 record, u64 pfn, u32 order);
+bool fw_linux_serves_listed(void);
 bool fw_linux_split(u64 pfn, u32 order);
 bool fw_linux_has_block(u32 zone, u32 order, u32 flags);
 u64 fw_linux_free_blocks(u32 zone, u32 order, u32 migratetype);
@@ -127,12 +132,27 @@ extern const s8 fw_kinds[MAX_NR_ZONES];
 /* The zone of each number. */
 extern struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES];
 
+/* fw_linux_alloc_at and fw_linux_free_at are worth a call. */
+DECLARE_STATIC_KEY_FALSE(fw_listed_key);
+
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 extern bool fw_stopped;
 
 static inline u32 fw_zone(struct zone *zone)
 {
 	return zone_to_nid(zone) * FW_ZONES + fw_kinds[zone_idx(zone)];
+}
+
+/* The running context's lists: tasks, soft interrupts, hard interrupts, each for `cpus` CPUs; ~0 for an NMI. */
+static inline unsigned long fw_record(unsigned long cpus)
+{
+	unsigned long cpu = smp_processor_id();
+
+	if (likely(in_task()))
+		return cpu;
+	if (in_nmi())
+		return ~0UL;
+	return cpu + (in_hardirq() ? 2 * cpus : cpus);
 }
 
 #endif /* _MM_FRAMEWRIGHT_INTERNAL_H */
