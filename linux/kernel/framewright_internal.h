@@ -5,6 +5,7 @@
  *   framewright.c          what mm/ asks: requests, zones, pageblocks, CPUs, counters
  *   framewright_boot.c     from memblock's map to the allocator
  *   framewright_proc.c     /proc/framewright
+ *   framewright_bench.c    its loops
  *   framewright_support.c  what the part in Rust asks of Linux
  *
  * A zone is a number to Rust, a page its frame number, and alloc_flags are the bits of linux/glue.
@@ -134,6 +135,9 @@ extern struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES];
 
 /* fw_linux_alloc_at and fw_linux_free_at are worth a call. */
 DECLARE_STATIC_KEY_FALSE(fw_listed_key);
+
+/* Runs the loops that the words ask for, and writes what they took, or why not. */
+int fw_bench(int words, char **word, char *result, size_t size);
 
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 extern bool fw_stopped;

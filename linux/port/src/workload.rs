@@ -21,8 +21,16 @@ pub enum Workload {
     Oom,
     /// Writes, reads and removes a file in memory
     Tmpfs,
-    /// Loops in the kernel, through /proc/framewright
+    /// Loops in the kernel, through /proc/framewright: orders and batches
     Bench,
+    /// Such loops: a block and its free, of each order
+    #[value(name = "page_bench02")]
+    PageBench02,
+    /// Such loops: a page and its free, on 1 to all CPUs at once
+    #[value(name = "page_bench03")]
+    PageBench03,
+    /// Such loops: batches of 1 to 16384 pages, as mmtests' pagealloc
+    Micro,
 }
 
 /// How long and how often workloads run.
@@ -31,16 +39,22 @@ pub struct Lengths {
     /// Seconds of a workload in the guest [default: 60 for stress, 5 for page_fault1 and tmpfs]
     #[arg(long, value_name = "S")]
     pub seconds: Option<u32>,
-    /// Allocations of a loop of bench
+    /// Allocations of a loop of bench, page_bench02, page_bench03 and micro
     #[arg(long, default_value_t = 262_144, value_name = "N")]
     pub bench_loops: u64,
-    /// Seconds of the host after which a guest is killed [default: 120, and 20 times the workload's seconds]
+    /// Seconds of the host after which a guest is killed [default: 120, or 600 for loops in the kernel, and 20 times the
+    /// workload's seconds]
     #[arg(long, value_name = "S")]
     pub limit: Option<u64>,
 }
 
 /// Makes a file system on the disk. Options keep the file system's own use of memory out of the results.
 const DISK: &str = "mke2fs -q $disk >/dev/null 2>&1; mount -t ext4 $disk /data || echo failed disk";
+
+/// The lines of shell that run one kind of loops of bench.sh.
+fn loops(kind: &str, lengths: Lengths) -> String {
+    format!("bench_kind={kind}\nbench_loops={}\n. /bench.sh", lengths.bench_loops)
+}
 
 impl Workload {
     /// The lines of shell that the guest runs.
@@ -57,7 +71,10 @@ impl Workload {
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),
             Workload::Oom => "/programs/oom".to_owned(),
             Workload::Tmpfs => format!("/programs/tmpfs /ram/file {seconds}"),
-            Workload::Bench => format!("bench_loops={}\n. /bench.sh", lengths.bench_loops),
+            Workload::Bench => loops("bench", lengths),
+            Workload::PageBench02 => loops("page_bench02", lengths),
+            Workload::PageBench03 => loops("page_bench03", lengths),
+            Workload::Micro => loops("micro", lengths),
         }
     }
 
@@ -73,7 +90,13 @@ impl Workload {
     /// When the guest is killed.
     pub fn limit(self, lengths: Lengths) -> Duration {
         let seconds = u64::from(self.seconds(lengths));
-        Duration::from_secs(lengths.limit.unwrap_or(120 + 20 * seconds))
+        let least = if self.is_loops() { 600 } else { 120 };
+        Duration::from_secs(lengths.limit.unwrap_or(least + 20 * seconds))
+    }
+
+    /// Whether a number of allocations, and no time, says how long it runs.
+    fn is_loops(self) -> bool {
+        matches!(self, Workload::Bench | Workload::PageBench02 | Workload::PageBench03 | Workload::Micro)
     }
 
     /// How long the workload runs in the guest.
@@ -81,7 +104,7 @@ impl Workload {
         match self {
             Workload::Stress => lengths.seconds.unwrap_or(60),
             Workload::PageFault1 | Workload::Tmpfs => lengths.seconds.unwrap_or(5),
-            Workload::Boot | Workload::Oom | Workload::Bench => 0,
+            _ => 0,
         }
     }
 }
