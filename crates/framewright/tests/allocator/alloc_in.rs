@@ -153,7 +153,7 @@ fn the_zone_asked_for_serves() {
 fn lists_serve_a_caller_that_is_pinned() {
     fn check<K: Keeping>(name: &str, mechanisms: Mechanisms) {
         boots::<K>(&zones_of_two_nodes(mechanisms), |pages| {
-            let page = Request::page(GFP_KERNEL);
+            let page = Request::page(GFP_HIGHUSER_MOVABLE);
             let held: Vec<Pfn> = (0..8).map(|_| pages.ask(NORMAL, NORMAL, &page, CMA_TOO).unwrap()).collect();
             let pin = pages.machine().pin();
             let listed = held.iter().filter(|&&pfn| {
@@ -166,10 +166,13 @@ fn lists_serve_a_caller_that_is_pinned() {
                 at_once
             });
             assert_eq!(listed.count() > 4, pages.serves_listed(), "{name}");
+            // The CPU remembers where the last block of a list came from.
+            assert_eq!(pages.ask(NORMAL, NORMAL, &page, CMA_TOO).ok(), held.last().copied(), "{name}");
+            held.last().into_iter().for_each(|&pfn| pages.give(pfn, Order(0)));
             let take = |zone, mobility| pages.alloc_listed(&pin, zone, Order(0), mobility);
-            let top = take(NORMAL, MigrateType::Unmovable);
+            let top = take(NORMAL, MigrateType::Movable);
             assert_eq!(top, held.last().copied().filter(|_| pages.serves_listed()), "{name}");
-            assert_eq!((take(FAR, MigrateType::Unmovable), take(NORMAL, MigrateType::Isolate)), (None, None), "{name}");
+            assert_eq!((take(FAR, MigrateType::Movable), take(NORMAL, MigrateType::Isolate)), (None, None), "{name}");
             top.into_iter().for_each(|pfn| pages.give(pfn, Order(0)));
             pages.check(name);
         });
