@@ -20,6 +20,7 @@
 #include "framewright_internal.h"
 
 DEFINE_STATIC_KEY_FALSE(framewright_key);
+DEFINE_STATIC_KEY_FALSE(fw_listed_key);
 
 static u32 fw_type(int migratetype)
 {
@@ -83,11 +84,11 @@ u32 fw_rights(unsigned int order, unsigned int alloc_flags)
 	return flags;
 }
 
-struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
-			       unsigned int alloc_flags, int migratetype)
+static noinline struct page *fw_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
+				      unsigned int alloc_flags, int migratetype)
 {
-	u32 from = fw_zone(zone), wished = likely(zone == preferred) ? from : fw_zone(preferred);
-	u64 pfn = fw_linux_alloc(from, wished, order, fw_rights(order, alloc_flags) | fw_type(migratetype));
+	u64 pfn = fw_linux_alloc(fw_zone(zone), fw_zone(preferred), order,
+				 fw_rights(order, alloc_flags) | fw_type(migratetype));
 
 	if (unlikely(pfn == FW_NONE))
 		return NULL;
@@ -99,11 +100,55 @@ struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsign
 	return pfn_to_page(pfn);
 }
 
+/* Whether a request may take from the CPU's list without a further look: see fw_linux_alloc_at. */
+static bool fw_is_ordinary(struct zone *preferred, struct zone *zone, unsigned int order,
+			   unsigned int alloc_flags, int migratetype)
+{
+	if (unlikely(order && (alloc_flags & FW_RESERVE_FIRST)))
+		return false;
+#ifdef CONFIG_CMA
+	if (migratetype == MIGRATE_MOVABLE && unlikely(!(alloc_flags & ALLOC_CMA)))
+		return false;
+#endif
+	return likely(zone == preferred) || zone_to_nid(zone) == zone_to_nid(preferred);
+}
+
+struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
+			       unsigned int alloc_flags, int migratetype)
+{
+	/* The types of requests have the same numbers. */
+	BUILD_BUG_ON((int)MIGRATE_UNMOVABLE != FW_UNMOVABLE || (int)MIGRATE_MOVABLE != FW_MOVABLE ||
+		     (int)MIGRATE_RECLAIMABLE != FW_RECLAIMABLE || (int)MIGRATE_PCPTYPES != FW_RECLAIMABLE + 1);
+
+	if (static_branch_likely(&fw_listed_key) && likely(fw_is_ordinary(preferred, zone, order, alloc_flags, migratetype))) {
+		u64 pfn;
+
+		preempt_disable();
+		pfn = fw_linux_alloc_at(fw_record(nr_cpu_ids), fw_zone(zone), order, migratetype);
+		preempt_enable();
+		if (likely(pfn != FW_NONE))
+			return pfn_to_page(pfn);
+	}
+	return fw_alloc(preferred, zone, order, alloc_flags, migratetype);
+}
+
+static noinline void fw_free(unsigned long pfn, unsigned int order)
+{
+	if (unlikely(!fw_linux_free(pfn, order)))
+		WARN_ONCE(1, "framewright: bad free of pfn %lx, order %u\n", pfn, order);
+}
+
 void framewright_free(struct page *page, unsigned int order)
 {
-	if (unlikely(!fw_linux_free(page_to_pfn(page), order)))
-		WARN_ONCE(1, "framewright: bad free of pfn %lx, order %u\n", page_to_pfn(page), order);
-	count_vm_events(PGFREE, 1 << order);
+	bool freed = false;
+
+	preempt_disable();
+	if (static_branch_likely(&fw_listed_key))
+		freed = fw_linux_free_at(fw_record(nr_cpu_ids), page_to_pfn(page), order);
+	__count_vm_events(PGFREE, 1 << order);
+	preempt_enable();
+	if (unlikely(!freed))
+		fw_free(page_to_pfn(page), order);
 }
 
 void framewright_free_list(struct list_head *list)

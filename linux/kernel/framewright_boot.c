@@ -105,5 +105,7 @@ void __init framewright_boot(void)
 		return;
 	}
 	static_branch_enable(&framewright_key);
+	if (fw_linux_serves_listed())
+		static_branch_enable(&fw_listed_key);
 	pr_info("%s, %zu KiB of descriptors\n", fw_options, bytes >> 10);
 }

@@ -5,6 +5,7 @@
  *   framewright.c          what mm/ asks: requests, zones, pageblocks, CPUs, counters
  *   framewright_boot.c     from memblock's map to the allocator
  *   framewright_proc.c     /proc/framewright
+ *   framewright_bench.c    its loops
  *   framewright_support.c  what the part in Rust asks of Linux
  *
  * A zone is a number to Rust, a page its frame number, and alloc_flags are the bits of linux/glue.
@@ -14,6 +15,8 @@
 
 #include <linux/framewright.h>
 #include <linux/mmzone.h>
+#include <linux/preempt.h>
+#include <linux/smp.h>
 #include <linux/version.h>
 
 struct seq_file;
@@ -79,7 +82,10 @@ struct fw_linux_lists {
 size_t fw_linux_bytes(const struct fw_linux_boot *boot);
 bool fw_linux_boot(const struct fw_linux_boot *boot, void *block, size_t bytes, u64 own);
 u64 fw_linux_alloc(u32 zone, u32 preferred, u32 order, u32 flags);
+u64 fw_linux_alloc_at(u16 record, u32 zone, u32 order, u32 migratetype);
 bool fw_linux_free(u64 pfn, u32 order);
+bool fw_linux_free_at(u16 record, u64 pfn, u32 order);
+bool fw_linux_serves_listed(void);
 bool fw_linux_split(u64 pfn, u32 order);
 bool fw_linux_has_block(u32 zone, u32 order, u32 flags);
 u64 fw_linux_free_blocks(u32 zone, u32 order, u32 migratetype);
@@ -131,6 +137,12 @@ extern const s8 fw_kinds[MAX_NR_ZONES];
 /* The zone of each number. */
 extern struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES];
 
+/* fw_linux_alloc_at and fw_linux_free_at are worth a call. */
+DECLARE_STATIC_KEY_FALSE(fw_listed_key);
+
+/* Runs the loops that the words ask for, and writes what they took, or why not. */
+int fw_bench(int words, char **word, char *result, size_t size);
+
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 extern bool fw_stopped;
 
@@ -144,6 +156,18 @@ u32 fw_rights(unsigned int order, unsigned int alloc_flags);
 static inline u32 fw_zone(struct zone *zone)
 {
 	return zone_to_nid(zone) * FW_ZONES + fw_kinds[zone_idx(zone)];
+}
+
+/* The running context's lists: tasks, soft interrupts, hard interrupts, each for `cpus` CPUs; ~0 for an NMI. */
+static inline unsigned long fw_record(unsigned long cpus)
+{
+	unsigned long cpu = smp_processor_id();
+
+	if (likely(in_task()))
+		return cpu;
+	if (in_nmi())
+		return ~0UL;
+	return cpu + (in_hardirq() ? 2 * cpus : cpus);
 }
 
 #endif /* _MM_FRAMEWRIGHT_INTERNAL_H */

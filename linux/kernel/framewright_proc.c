@@ -2,25 +2,23 @@
 /*
  * Framewright as page allocator: /proc/framewright.
  *
- * It shows the state. "validate", "drain" and "bench ORDER BATCH LOOPS" can be written to it; the next read begins with
- * what came of that.
+ * It shows the state. "validate", "drain" and "bench ORDER BATCH LOOPS [CPUS]" can be written to it; the next read begins
+ * with what came of that, or why it was refused.
  */
 #define pr_fmt(fmt) "framewright: " fmt
 
 #include <linux/init.h>
-#include <linux/ktime.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/stop_machine.h>
-#include <linux/timex.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/vmalloc.h>
 
 #include "internal.h"
 #include "framewright_internal.h"
 
 static DEFINE_MUTEX(fw_lock);
-static char fw_result[256];
+static char fw_result[320];
 static char fw_why[256];
 
 static int fw_show(struct seq_file *file, void *unused)
@@ -68,74 +66,58 @@ static int fw_validate(void *sound)
 	return 0;
 }
 
-static int fw_bench(unsigned int order, unsigned int batch, unsigned long loops)
+static int fw_check(void)
 {
-	struct page **pages;
-	unsigned long loop, failed = 0;
-	u64 ns, cycles;
-	unsigned int i;
+	bool sound = true;
+	int error = 0;
 
-	if (order > FW_MAX_ORDER || !batch || batch > 65536 || !loops)
-		return -EINVAL;
-	pages = vmalloc_array(batch, sizeof(*pages));
-	if (!pages)
-		return -ENOMEM;
-	ns = ktime_get_ns();
-	cycles = get_cycles();
-	for (loop = 0; loop < loops; loop++) {
-		for (i = 0; i < batch; i++) {
-			pages[i] = alloc_pages(GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY, order);
-			failed += !pages[i];
-		}
-		for (i = 0; i < batch; i++) {
-			if (pages[i])
-				__free_pages(pages[i], order);
-		}
-		cond_resched();
+	strscpy(fw_why, "off", sizeof(fw_why));
+	if (framewright_on()) {
+		fw_stop_compaction();
+		error = stop_machine(fw_validate, &sound, NULL);
+		fw_start_compaction();
 	}
-	cycles = get_cycles() - cycles;
-	ns = ktime_get_ns() - ns;
-	vfree(pages);
-	loops *= batch;
-	snprintf(fw_result, sizeof(fw_result), "order=%u batch=%u pairs=%lu failed=%lu ns=%llu.%02llu cycles=%llu",
-		 order, batch, loops, failed, div64_u64(ns, loops), div64_u64(ns * 100, loops) % 100,
-		 div64_u64(cycles, loops));
-	return 0;
+	if (error)
+		snprintf(fw_result, sizeof(fw_result), "refused: a range is isolated");
+	else
+		snprintf(fw_result, sizeof(fw_result), "validate %s: %s", sound ? "sound" : "VIOLATED", fw_why);
+	if (!sound)
+		pr_err("BUG: %s\n", fw_why);
+	return error;
+}
+
+static int fw_command(int words, char **word)
+{
+	if (words == 1 && !strcmp(word[0], "validate"))
+		return fw_check();
+	if (words == 1 && !strcmp(word[0], "drain")) {
+		drain_all_pages(NULL);
+		snprintf(fw_result, sizeof(fw_result), "drained");
+		return 0;
+	}
+	if (words && !strcmp(word[0], "bench"))
+		return fw_bench(words - 1, word + 1, fw_result, sizeof(fw_result));
+	snprintf(fw_result, sizeof(fw_result), "refused: commands are validate, drain, bench ORDER BATCH LOOPS [CPUS]");
+	return -EINVAL;
 }
 
 static ssize_t fw_write(struct file *file, const char __user *text, size_t size, loff_t *place)
 {
 	char command[64] = "";
-	unsigned int order, batch;
-	unsigned long loops;
-	int error = 0;
+	char **word;
+	int words, error;
 
 	if (size >= sizeof(command))
 		return -EINVAL;
 	if (copy_from_user(command, text, size))
 		return -EFAULT;
+	word = argv_split(GFP_KERNEL, command, &words);
+	if (!word)
+		return -ENOMEM;
 	mutex_lock(&fw_lock);
-	if (sysfs_streq(command, "validate")) {
-		bool sound = true;
-
-		strscpy(fw_why, "off", sizeof(fw_why));
-		if (framewright_on()) {
-			fw_stop_compaction();
-			error = stop_machine(fw_validate, &sound, NULL);
-			fw_start_compaction();
-		}
-		snprintf(fw_result, sizeof(fw_result), "validate %s: %s", sound ? "sound" : "VIOLATED", fw_why);
-		if (!sound)
-			pr_err("BUG: %s\n", fw_why);
-	} else if (sysfs_streq(command, "drain")) {
-		drain_all_pages(NULL);
-		snprintf(fw_result, sizeof(fw_result), "drained");
-	} else if (sscanf(command, "bench %u %u %lu", &order, &batch, &loops) == 3) {
-		error = fw_bench(order, batch, loops);
-	} else {
-		error = -EINVAL;
-	}
+	error = fw_command(words, word);
 	mutex_unlock(&fw_lock);
+	argv_free(word);
 	return error ? error : size;
 }
 

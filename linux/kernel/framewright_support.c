@@ -81,14 +81,7 @@ u32 fw_linux_context(void)
 
 unsigned long fw_linux_record(unsigned long cpus)
 {
-	unsigned long cpu = smp_processor_id();
-
-	if (likely(in_task()))
-		return cpu;
-	if (in_nmi())
-		return ~0UL;
-	/* The order of the sets: tasks, soft interrupts, hard interrupts. */
-	return cpu + (in_hardirq() ? 2 * cpus : cpus);
+	return fw_record(cpus);
 }
 
 static void fw_fence(void *unused)

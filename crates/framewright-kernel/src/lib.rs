@@ -46,7 +46,8 @@
 //! or has many ranges in use, does that itself: [`bytes`] says how much memory they need, [`place`] where there is
 //! room, and [`Framewright::boot`] boots with a block.
 //!
-//! The files stand in the order in which a kernel meets them. All unsafe code of the crate is in `memory.rs`.
+//! The files stand in the order in which a kernel meets them. All unsafe code of the crate is in `memory.rs`;
+//! `machine.rs` has a function that only an unsafe call reaches ([`KernelMachine::pinned_at`]).
 #![no_std]
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -4,6 +4,8 @@
 //! when the kernel is compiled, so that nothing is left of the choice.
 
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 use framewright::event::Event;
@@ -27,6 +29,20 @@ impl<K: Kernel> KernelMachine<K> {
     /// Returns the kernel.
     pub const fn kernel(&self) -> &'static K {
         self.kernel
+    }
+
+    /// Returns the guard of a pin that the caller made and will end itself; the guard does not end it.
+    ///
+    /// For a kernel that turns preemption off and computes its record where that costs less than calls of
+    /// [`Kernel::pin`] and [`Kernel::record`], such as inline in another language.
+    ///
+    /// # Safety
+    /// While the guard lives, the caller is pinned as after [`Kernel::pin`], and [`Kernel::record`], with this
+    /// machine's number of CPUs, would return `record`. [`CpuId::NONE`] stands for none.
+    #[expect(unsafe_code, reason = "without the caller's promise, two contexts could use one CPU's lists")]
+    #[inline(always)]
+    pub unsafe fn pinned_at(&self, record: CpuId) -> impl Deref<Target = PinGuard<'_, K>> {
+        ManuallyDrop::new(PinGuard { machine: self, cpu: record, saved: 0, stays: PhantomData })
     }
 }
 
@@ -120,13 +136,13 @@ impl<K: Kernel> Drop for IrqGuard<K> {
 
 impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
     fn new(machine: &KernelMachine<K>, records: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
-        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes.len(), records, make)
+        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes, records, make)
     }
 
     #[inline(always)]
     fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
         let saved = pin(self.kernel);
-        let value = self.kernel.record(self.cpus).and_then(|record| self.get(record));
+        let value = self.kernel.record(self.nodes.len()).and_then(|record| self.get(record));
         // Each way out has an end of the pin of its own: the result is not kept across it.
         match value.and_then(|value| operation.run(value)) {
             Some(result) => {
@@ -138,6 +154,18 @@ impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
                 None
             }
         }
+    }
+
+    #[inline(always)]
+    fn with_pinned<O>(&self, pin: &<KernelMachine<K> as Machine>::Pin<'_>, operation: O) -> Option<O::Output>
+    where
+        O: Operation<T>,
+    {
+        // No two machines have one array: so the kernel is the same, and numbers its records in the same way.
+        if !core::ptr::eq(pin.machine.nodes.as_ptr(), self.nodes.as_ptr()) {
+            return None;
+        }
+        self.get(pin.cpu.index()).and_then(|value| operation.run(value))
     }
 }
 

@@ -28,6 +28,12 @@ call! {
         pages.alloc_in(zone, preferred, &request, rights)
     }
 
+    fn listed(pages: &'static Pages, zone: ZoneIdx, order: Order, mt: MigrateType, pfn: Pfn) -> (bool, Option<Pfn>) {
+        let pin = pages.machine().pin();
+        let freed = pages.serves_listed() && pages.free_listed(&pin, pfn, order);
+        (freed, pages.alloc_listed(&pin, zone, order, mt))
+    }
+
     fn zone_look(pages: &'static Pages, zone: ZoneIdx, order: Order, mt: MigrateType, rights: Rights) -> (bool, u64) {
         (pages.has_block_in(zone, order, rights), pages.free_blocks(zone, order, mt))
     }

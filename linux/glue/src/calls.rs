@@ -3,7 +3,7 @@
 
 use framewright::mechanisms::Compaction;
 use framewright::request::{__GFP_KSWAPD_RECLAIM, __GFP_MOVABLE, __GFP_RECLAIMABLE};
-use framewright::units::{MigrateType, Order, Pfn, ZoneIdx};
+use framewright::units::{CpuId, MigrateType, Order, Pfn, ZoneIdx};
 use framewright::{Gfp, Request, Rights};
 
 use crate::kernel::pages;
@@ -70,6 +70,72 @@ fn alloc(zone: u32, preferred: u32, order: Order, flags: u32) -> u64 {
         Some(Ok(block)) => block.pfn.0,
         _ => FW_LINUX_NONE,
     }
+}
+
+/// Takes a block from the lists of `record`; [`FW_LINUX_NONE`] leaves the request to `fw_linux_alloc`.
+///
+/// The zone is of the node that the request prefers; a movable request may have CMA memory; one above order 0 may not
+/// have the high-atomic reserve. Most requests are served here, without a call back to C.
+///
+/// # Safety
+/// The caller has preemption off, and `record` is what `fw_linux_record` would return; `u16::MAX` for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_linux_alloc_at(record: u16, zone: u32, order: u32, migratetype: u32) -> u64 {
+    // With a constant order there is less to compute.
+    match order {
+        0 => alloc_at(record, zone, Order(0), migratetype),
+        _ => alloc_block_at(record, zone, order, migratetype),
+    }
+}
+
+#[inline(never)]
+fn alloc_block_at(record: u16, zone: u32, order: u32, migratetype: u32) -> u64 {
+    alloc_at(record, zone, Order(order as u8), migratetype)
+}
+
+#[inline(always)]
+fn alloc_at(record: u16, zone: u32, order: Order, migratetype: u32) -> u64 {
+    let mobility = match migratetype {
+        0 => MigrateType::Unmovable,
+        1 => MigrateType::Movable,
+        2 => MigrateType::Reclaimable,
+        _ => return FW_LINUX_NONE,
+    };
+    let Some(pages) = pages() else { return FW_LINUX_NONE };
+    // SAFETY: the promise of the caller of `fw_linux_alloc_at`, which alone leads here.
+    let pin = unsafe { pages.machine().pinned_at(CpuId(record)) };
+    pages.alloc_listed(&pin, zone_of(zone), order, mobility).map_or(FW_LINUX_NONE, |pfn| pfn.0)
+}
+
+/// Frees a block to the lists of `record`; false leaves it to `fw_linux_free`.
+///
+/// # Safety
+/// As `fw_linux_alloc_at`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_linux_free_at(record: u16, pfn: u64, order: u32) -> bool {
+    match order {
+        0 => free_at(record, pfn, Order(0)),
+        _ => free_block_at(record, pfn, order),
+    }
+}
+
+#[inline(never)]
+fn free_block_at(record: u16, pfn: u64, order: u32) -> bool {
+    free_at(record, pfn, Order(order as u8))
+}
+
+#[inline(always)]
+fn free_at(record: u16, pfn: u64, order: Order) -> bool {
+    let Some(pages) = pages() else { return false };
+    // SAFETY: the promise of the caller of `fw_linux_free_at`, which alone leads here.
+    let pin = unsafe { pages.machine().pinned_at(CpuId(record)) };
+    pages.free_listed(&pin, Pfn(pfn), order)
+}
+
+/// Whether `fw_linux_alloc_at` and `fw_linux_free_at` ever serve; some mechanisms ask something of every request.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_serves_listed() -> bool {
+    pages().is_some_and(|pages| pages.serves_listed())
 }
 
 /// Frees a block, or a part of one; false if it is not allocated.

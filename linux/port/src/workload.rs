@@ -29,8 +29,16 @@ pub enum Workload {
     Oom,
     /// Writes, reads and removes a file in memory
     Tmpfs,
-    /// Loops in the kernel, through /proc/framewright
+    /// Loops in the kernel, through /proc/framewright: orders and batches
     Bench,
+    /// Such loops: a block and its free, of each order
+    #[value(name = "page_bench02")]
+    PageBench02,
+    /// Such loops: a page and its free, on 1 to all CPUs at once
+    #[value(name = "page_bench03")]
+    PageBench03,
+    /// Such loops: batches of 1 to 16384 pages, as mmtests' pagealloc
+    Micro,
     /// Small files fill memory while a program asks for huge pages: events of fragmentation (x86_64)
     Thpfioscale,
 }
@@ -50,20 +58,25 @@ pub struct Lengths {
     /// Seconds of a workload in the guest [default: 60 for stress, 5 for page_fault1 and tmpfs]
     #[arg(long, value_name = "S")]
     pub seconds: Option<u32>,
-    /// Allocations of a loop of bench
+    /// Allocations of a loop of bench, page_bench02, page_bench03 and micro
     #[arg(long, default_value_t = 262_144, value_name = "N")]
     pub bench_loops: u64,
     /// Whether the program of thpfioscale asks for huge pages with madvise
     #[arg(long, value_enum, default_value_t = Advice::Madvhugepage, value_name = "CONFIG")]
     pub config: Advice,
-    /// Seconds of the host after which a guest is killed [default: 120, and 20 times the workload's seconds; 3600 for
-    /// thpfioscale]
+    /// Seconds of the host after which a guest is killed [default: 120, or 600 for loops in the kernel, and 20 times the
+    /// workload's seconds; 3600 for thpfioscale]
     #[arg(long, value_name = "S")]
     pub limit: Option<u64>,
 }
 
 /// Makes a file system on the disk. Options keep the file system's own use of memory out of the results.
 const DISK: &str = "mke2fs -q $disk >/dev/null 2>&1; mount -t ext4 $disk /data || echo failed disk";
+
+/// The lines of shell that run one kind of loops of bench.sh.
+fn loops(kind: &str, lengths: Lengths) -> String {
+    format!("bench_kind={kind}\nbench_loops={}\n. /bench.sh", lengths.bench_loops)
+}
 
 impl Workload {
     /// Gives a machine the memory that the workload wants, where the user has not said otherwise.
@@ -104,7 +117,10 @@ impl Workload {
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),
             Workload::Oom => "/programs/oom".to_owned(),
             Workload::Tmpfs => format!("/programs/tmpfs /ram/file {seconds}"),
-            Workload::Bench => format!("bench_loops={}\n. /bench.sh", lengths.bench_loops),
+            Workload::Bench => loops("bench", lengths),
+            Workload::PageBench02 => loops("page_bench02", lengths),
+            Workload::PageBench03 => loops("page_bench03", lengths),
+            Workload::Micro => loops("micro", lengths),
             Workload::Thpfioscale => {
                 let config = if lengths.config == Advice::Default { "default" } else { "madvhugepage" };
                 format!("config={config} seed=1 memory={memory}\n. /thpfioscale.sh")
@@ -125,8 +141,17 @@ impl Workload {
     /// When the guest is killed.
     pub fn limit(self, lengths: Lengths) -> Duration {
         let seconds = u64::from(self.seconds(lengths));
-        let of_workload = if self == Workload::Thpfioscale { 3600 } else { 120 + 20 * seconds };
-        Duration::from_secs(lengths.limit.unwrap_or(of_workload))
+        let least = match self {
+            Workload::Thpfioscale => 3600,
+            _ if self.is_loops() => 600,
+            _ => 120,
+        };
+        Duration::from_secs(lengths.limit.unwrap_or(least + 20 * seconds))
+    }
+
+    /// Whether a number of allocations, and no time, says how long it runs.
+    fn is_loops(self) -> bool {
+        matches!(self, Workload::Bench | Workload::PageBench02 | Workload::PageBench03 | Workload::Micro)
     }
 
     /// How long the workload runs in the guest.
@@ -134,7 +159,7 @@ impl Workload {
         match self {
             Workload::Stress => lengths.seconds.unwrap_or(60),
             Workload::PageFault1 | Workload::Tmpfs => lengths.seconds.unwrap_or(5),
-            Workload::Boot | Workload::Oom | Workload::Bench | Workload::Thpfioscale => 0,
+            _ => 0,
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use framewright::machine::Machine;
 use framewright::request::{GFP_ATOMIC, GFP_KERNEL, GFP_USER};
-use framewright::{AllocError, Order, Pfn, Request, Why};
-use framewright_kernel::{Context, Kernel};
+use framewright::{AllocError, CpuId, MigrateType, NodeId, Order, Pfn, Request, Why, ZoneIdx, ZoneKind};
+use framewright_kernel::{Context, Contexts, Kernel};
 
 use crate::board::{ALL, Board, here, run_on, small};
 
@@ -61,6 +62,67 @@ fn records_are_numbered_by_set_and_cpu() {
         let sets: HashSet<usize> = EVERY.into_iter().filter_map(|context| contexts.set_of(context)).collect();
         assert_eq!(sets, (0..contexts.sets()).collect(), "{contexts:?}");
     }
+}
+
+/// A kernel that is pinned calls no function of its own; a pin of another allocator serves nobody.
+#[test]
+fn a_pin_may_be_the_callers() {
+    run_on(1, Context::Softirq);
+    let (pages, other) = (small(&Board::<3>, 3), small(&Board::<3>, 4));
+    let warm = [0; 4].map(|_| pages.alloc(&PAGE).unwrap());
+    warm.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+    let zone = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
+    let before = here().calls;
+    // SAFETY: the thread is CPU 1 of 3, in a soft interrupt.
+    let pin = unsafe { pages.machine().pinned_at(CpuId(4)) };
+    let take = |pin| pages.alloc_listed(pin, zone, Order(0), MigrateType::Unmovable);
+    let pfn = take(&pin).expect("a page of the list");
+    assert!(pages.free_listed(&pin, pfn, Order(0)));
+    // SAFETY: of 4 CPUs, it has this number.
+    let foreign = unsafe { other.machine().pinned_at(CpuId(5)) };
+    assert_eq!((take(&foreign), pages.free_listed(&foreign, pfn, Order(0))), (None, false));
+    // SAFETY: a context without lists has no number.
+    let none = unsafe { pages.machine().pinned_at(CpuId::NONE) };
+    assert_eq!(take(&none), None);
+    assert_eq!((here().calls, here().pins), (before, 0));
+    run_on(0, Context::Task);
+    pages.validate().unwrap();
+}
+
+/// Events of the lists alone, which a hit has none of, leave the fast path on.
+#[test]
+fn a_kernel_that_reports_calls_itself_keeps_the_fast_path() {
+    struct Listening;
+    // SAFETY: one thread uses it.
+    unsafe impl Kernel for Listening {
+        const CONTEXTS: Contexts = Contexts::Tasks;
+        fn pin(&self) {}
+        fn unpin(&self) {}
+        fn irq_save(&self) -> usize {
+            0
+        }
+        fn irq_restore(&self, _: usize) {}
+        fn cpu(&self) -> usize {
+            0
+        }
+        fn traces(&self) -> bool {
+            true
+        }
+        fn traces_calls(&self) -> bool {
+            false
+        }
+    }
+    let pages = small(&Listening, 1);
+    let held = [0; 4].map(|_| pages.alloc(&PAGE).unwrap());
+    let pin = pages.machine().pin();
+    let at_once = held.into_iter().filter(|&pfn| {
+        let at_once = pages.free_listed(&pin, pfn, Order(0));
+        if !at_once {
+            pages.free(pfn, Order(0)).unwrap();
+        }
+        at_once
+    });
+    assert_eq!(at_once.count(), 3);
 }
 
 /// Threads are CPUs. Each changes its context from call to call, as an interrupt that hit between two calls.

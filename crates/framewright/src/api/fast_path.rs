@@ -71,10 +71,15 @@ impl Route {
         if request.is_special() || gfp.intersects(slow) || are_contradictory(gfp) {
             return None;
         }
-        let migratetype = M::mobility_of(gfp);
-        let ring = RingId::of(order, migratetype, pageblock_order)?;
-        let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
-        Some(Route { ring: ring.index as u8, order, highest: gfp.highest_zone(), head })
+        Some(Route { highest: gfp.highest_zone(), ..Route::listed(order, M::mobility_of(gfp), pageblock_order)? })
+    }
+
+    /// The route of requests of one mobility in any zone; `None` if per-CPU lists keep no such blocks.
+    #[inline(always)]
+    pub(crate) fn listed(order: Order, mobility: MigrateType, pageblock_order: Order) -> Option<Route> {
+        let ring = RingId::of(order, mobility, pageblock_order)?;
+        let head = Head::allocated(order, matches!(mobility, MigrateType::Movable));
+        Some(Route { ring: ring.index as u8, order, highest: ZoneKind::Normal, head })
     }
 
     /// Returns the ring of such blocks.
@@ -341,7 +346,7 @@ impl<'a, M: Machine> FastPath<'a, M> {
         let ring = self.ring_of_last(order)?;
         let index = if M::MAY_BE_FAST { usize::try_from(distance).ok()? } else { return None };
         let word = self.giving.get().heads.get(index)?;
-        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces() {
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of_small(order) || machine.traces_calls() {
             return None;
         }
         let pageblock = self.giving.get().pageblocks.get(self.pageblock_of(index))?;
@@ -460,7 +465,7 @@ impl<'a, M: Machine> World<'a, M> {
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
         match self.pcps.enter(cx, zone) {
-            Some(pcp) if !self.shared.machine.traces() => {
+            Some(pcp) if !self.shared.machine.traces_calls() => {
                 pcp.free(ring, frame);
                 true
             }
@@ -482,7 +487,7 @@ impl<'a, M: Machine> World<'a, M> {
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.has_fast_path() || self.shared.machine.traces() {
+        if !is_ours || !own.has_fast_path() || self.shared.machine.traces_calls() {
             return None;
         }
         let pageblock = frames.pageblock(frame);

@@ -11,12 +11,13 @@
 //! more field, for all embedders.
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_ops::AllocIn;
+use crate::api::fast_ops::{AllocIn, FreeAt};
 use crate::api::fast_path::{FastPath, Route};
 use crate::compaction::progress::{Compacted, Effort};
 use crate::reclaim::one_zone::Rights;
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, PerCpu};
+use crate::shared::Cpu;
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, FreeError, Why};
 use crate::types::migratetype::MigrateType;
@@ -60,6 +61,21 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return Ok(InZone { pfn: self.announced(pfn, request), boosts: false });
         }
         self.alloc_in_slow(zone, preferred, request, rights)
+    }
+
+    /// Takes a block from the list of the CPU to which `pin` pins the caller; `None` if that is not done at once.
+    ///
+    /// For an embedder that is pinned anyway, and makes ordinary requests of one mobility: the zone is of the node that
+    /// the request prefers, a movable one may have CMA memory, and one above order 0 may not have the high-atomic
+    /// reserve. Nothing has changed after `None`, and [`Allocator::alloc_in`] takes the request. With a constant order
+    /// there is no call, except of the machine.
+    #[inline(always)]
+    pub fn alloc_listed(&self, pin: &M::Pin<'_>, zone: ZoneIdx, order: Order, mobility: MigrateType) -> Option<Pfn> {
+        if self.machine().traces_calls() {
+            return None;
+        }
+        let route = Route::listed(order, M::one_type(mobility), self.geometry().pageblock_order)?.in_zone(zone);
+        self.fast.with_pinned(pin, AllocIn { machine: self.machine(), route, zone })
     }
 
     /// Returns the route of a request that takes from the CPU's list of a zone without a further look.
@@ -176,6 +192,22 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(always)]
     pub fn free_part(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if self.free_fast(pfn, order) { Ok(()) } else { self.free_part_slow(pfn, order) }
+    }
+
+    /// Returns whether [`Allocator::alloc_listed`] and [`Allocator::free_listed`] ever serve.
+    ///
+    /// They do not where a mechanism asks something of every request, or the machine keeps no value of each CPU.
+    pub fn serves_listed(&self) -> bool {
+        <M::PerCpu<FastPath<'a, M>>>::IS_KEPT && self.world.shared.cpus.iter().any(Cpu::has_fast_path)
+    }
+
+    /// Frees a block to a list of the CPU to which `pin` pins the caller; false if that is not done at once.
+    ///
+    /// For an embedder that is pinned anyway. Nothing has changed after false, and [`Allocator::free_part`] frees the
+    /// block or names the error.
+    #[inline(always)]
+    pub fn free_listed(&self, pin: &M::Pin<'_>, pfn: Pfn, order: Order) -> bool {
+        self.fast.with_pinned(pin, FreeAt { machine: self.machine(), pfn, order }).is_some()
     }
 
     #[inline(never)]

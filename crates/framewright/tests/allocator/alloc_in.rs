@@ -1,5 +1,6 @@
 //! Requests in one zone: which blocks they get, what they count, and what they never do.
 
+use framewright::machine::Machine;
 use framewright::mechanisms::{Hardened, NumaStat, PRESETS};
 use framewright::report::{NumaCounters, Source};
 use framewright::request::{
@@ -144,6 +145,58 @@ fn the_zone_asked_for_serves() {
         pages.check(case);
         held.into_iter().for_each(|(pfn, order)| pages.give(pfn, order));
         pages.check(case);
+    });
+}
+
+/// A pinned caller gets what lies on its CPU's list, and nothing else; what is not done changes nothing.
+#[test]
+fn lists_serve_a_caller_that_is_pinned() {
+    fn check<K: Keeping>(name: &str, mechanisms: Mechanisms) {
+        boots::<K>(&zones_of_two_nodes(mechanisms), |pages| {
+            let page = Request::page(GFP_HIGHUSER_MOVABLE);
+            let held: Vec<Pfn> = (0..8).map(|_| pages.ask(NORMAL, NORMAL, &page, CMA_TOO).unwrap()).collect();
+            let pin = pages.machine().pin();
+            let listed = held.iter().filter(|&&pfn| {
+                let at_once = pages.free_listed(&pin, pfn, Order(0));
+                if !at_once {
+                    pages.free_part(pfn, Order(0)).unwrap();
+                }
+                // Free it is in any case.
+                assert!(!pages.free_listed(&pin, pfn, Order(0)), "{name}: freed twice");
+                at_once
+            });
+            assert_eq!(listed.count() > 4, pages.serves_listed(), "{name}");
+            // The CPU remembers where the last block of a list came from.
+            assert_eq!(pages.ask(NORMAL, NORMAL, &page, CMA_TOO).ok(), held.last().copied(), "{name}");
+            held.last().into_iter().for_each(|&pfn| pages.give(pfn, Order(0)));
+            let take = |zone, mobility| pages.alloc_listed(&pin, zone, Order(0), mobility);
+            let top = take(NORMAL, MigrateType::Movable);
+            assert_eq!(top, held.last().copied().filter(|_| pages.serves_listed()), "{name}");
+            assert_eq!((take(FAR, MigrateType::Movable), take(NORMAL, MigrateType::Isolate)), (None, None), "{name}");
+            top.into_iter().for_each(|pfn| pages.give(pfn, Order(0)));
+            pages.check(name);
+        });
+    }
+    for &(name, mechanisms) in PRESETS {
+        check::<Kept>(name, mechanisms);
+        check::<Unkept>(name, mechanisms);
+    }
+}
+
+/// A huge page that the lists have no room for comes and goes, and pages keep the room that they had.
+#[test]
+fn a_huge_page_that_cannot_fit_takes_no_room_from_pages() {
+    boots::<Kept>(&zones_of_two_nodes(Mechanisms::DEFAULT), |pages| {
+        let page = Request::page(GFP_KERNEL);
+        let held: Vec<Pfn> = (0..64).map(|_| pages.ask(NORMAL, NORMAL, &page, CMA_TOO).unwrap()).collect();
+        let (&last, others) = held.split_last().unwrap();
+        others.iter().for_each(|&pfn| pages.give(pfn, Order(0)));
+        assert!(pages.pcp(NORMAL, CpuId(0)).unwrap().high < 512 + others.len() as u64);
+        let huge = pages.ask(NORMAL, NORMAL, &Request::new(GFP_KERNEL, 9), CMA_TOO).unwrap();
+        pages.give(huge, Order(9));
+        let pin = pages.machine().pin();
+        assert!(pages.free_listed(&pin, last, Order(0)));
+        pages.check("default");
     });
 }
 
