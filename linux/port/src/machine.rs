@@ -43,6 +43,9 @@ pub struct Machine {
     /// Memory: a number with M or G
     #[arg(long, default_value = "512M", value_name = "SIZE")]
     pub memory: String,
+    /// Number of NUMA nodes, which share memory and CPUs evenly (x86_64)
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub nodes: u32,
     /// How QEMU runs instructions (x86_64)
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -98,8 +101,8 @@ impl Machine {
         match arch {
             Arch::Um => {
                 tools::check(&[Step::Um])?;
-                if self.icount || self.accel == Accel::Kvm {
-                    bail!("--icount and --accel kvm need --arch x86_64");
+                if self.icount || self.accel == Accel::Kvm || self.nodes != 1 {
+                    bail!("--icount, --nodes and --accel kvm need --arch x86_64");
                 }
                 // Without random addresses every boot has the same memory: its first page follows the program's heap.
                 let mut command = Command::new("setarch");
@@ -126,6 +129,7 @@ impl Machine {
         let mut command = Command::new("qemu-system-x86_64");
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
         command.arg("-m").arg(format!("{memory}M")).arg("-smp").arg(format!("{cpus},sockets={cpus}"));
+        command.args(self.numa(memory, cpus)?);
         match self.accel {
             Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max"]),
             Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
@@ -136,6 +140,26 @@ impl Machine {
             (true, Accel::Kvm) => bail!("--icount needs --accel tcg"),
         }
         Ok(command)
+    }
+
+    /// QEMU's options of the nodes; none for one node, which Linux has anyway.
+    ///
+    /// The last node has the memory that is left. A node without CPUs is possible.
+    fn numa(&self, memory: u64, cpus: u32) -> Result<Vec<String>> {
+        let nodes = self.nodes;
+        let share = memory.checked_div(nodes.into()).unwrap_or_default();
+        if share < 64 {
+            bail!("--nodes {nodes}: each of at least one node needs 64M of the {memory}M");
+        }
+        let options = |node: u32| {
+            let size = if node + 1 == nodes { memory - share * u64::from(node) } else { share };
+            let first = |node: u32| (cpus * node).div_ceil(nodes);
+            let cpus = (first(node)..first(node + 1)).map(|cpu| format!(",cpus={cpu}")).collect::<String>();
+            let memory = ["-object".to_owned(), format!("memory-backend-ram,id=node{node},size={size}M")];
+            let node = ["-numa".to_owned(), format!("node,nodeid={node},memdev=node{node}{cpus}")];
+            memory.into_iter().chain(node)
+        };
+        Ok(if nodes == 1 { Vec::new() } else { (0..nodes).flat_map(options).collect() })
     }
 }
 
@@ -150,7 +174,20 @@ mod tests {
     use super::*;
 
     fn machine(memory: &str) -> Machine {
-        Machine { cpus: 4, memory: memory.to_owned(), accel: Accel::Tcg, icount: false }
+        Machine { cpus: 4, memory: memory.to_owned(), nodes: 1, accel: Accel::Tcg, icount: false }
+    }
+
+    #[test]
+    fn nodes_share_memory_and_cpus() {
+        let nodes = |nodes, memory, cpus| Machine { nodes, ..machine("1G") }.numa(memory, cpus).ok();
+        assert_eq!(nodes(1, 512, 4), Some(vec![]));
+        let three = nodes(3, 500, 4).expect("three nodes").join(" ");
+        let wanted = "-object memory-backend-ram,id=node0,size=166M -numa node,nodeid=0,memdev=node0,cpus=0,cpus=1 \
+            -object memory-backend-ram,id=node1,size=166M -numa node,nodeid=1,memdev=node1,cpus=2 \
+            -object memory-backend-ram,id=node2,size=168M -numa node,nodeid=2,memdev=node2,cpus=3";
+        assert_eq!(three, wanted);
+        assert!(nodes(2, 512, 1).is_some_and(|options| options.join(" ").ends_with("memdev=node1")));
+        assert_eq!([nodes(0, 512, 4), nodes(9, 512, 4)], [None, None]);
     }
 
     #[test]
