@@ -108,6 +108,7 @@ bool fw_linux_set_type(u64 pfn, u32 migratetype);
 void fw_linux_cpu_dead(u32 cpu);
 void fw_linux_cpu_online(u32 cpu);
 void fw_linux_drain_cpu(u32 cpu);
+bool fw_linux_needs_refresh(u32 cpu);
 void fw_linux_refresh(u32 cpu);
 void fw_linux_show(struct seq_file *file);
 bool fw_linux_validate(char *why, size_t size);
@@ -368,6 +369,12 @@ void framewright_cpu_dead(unsigned int cpu)
 void framewright_cpu_online(unsigned int cpu)
 {
 	fw_linux_cpu_online(cpu);
+}
+
+/* Linux refreshes a CPU only if it has counted something itself. */
+bool framewright_needs_refresh(unsigned int cpu)
+{
+	return fw_linux_needs_refresh(cpu);
 }
 
 void framewright_refresh(void)

@@ -49,6 +49,7 @@ void framewright_set_type(struct page *page, int migratetype);
 /* CPUs, counters and files. */
 void framewright_cpu_dead(unsigned int cpu);
 void framewright_cpu_online(unsigned int cpu);
+bool framewright_needs_refresh(unsigned int cpu);
 void framewright_refresh(void);
 void framewright_count_blocks(struct zone *zone);
 struct per_cpu_pages *framewright_pageset(struct zone *zone, unsigned int cpu);
