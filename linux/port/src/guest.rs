@@ -19,7 +19,7 @@ use crate::process;
 use crate::tools::{self, Step};
 
 /// Programs of linux/guest/, a C file each.
-const PROGRAMS: &[&str] = &["page_fault", "stress", "oom", "tmpfs"];
+const PROGRAMS: &[&str] = &["page_fault", "stress", "oom", "tmpfs", "numa", "hotplug", "contig", "poison", "split"];
 
 /// Writes an archive to `directory` whose guest runs `command`, or a shell; returns the archive's path.
 ///

@@ -23,12 +23,25 @@ pub enum Workload {
     Tmpfs,
     /// Loops in the kernel, through /proc/framewright
     Bench,
+    /// Memory on the node that a program asks for, counted and moved; needs --nodes 2
+    Numa,
+    /// CPUs that go and come beside stress; memory that is to go
+    Hotplug,
+    /// Ranges of contiguous memory where movable pages lie, beside stress; a page of 1 GiB with --memory 3G
+    Contig,
+    /// Frames that fail, in use and free, and are mended
+    Poison,
+    /// Huge pages and tables that are split, bulk requests, and swap
+    Split,
+    /// Struct pages that are initialised late, then all memory taken; needs --memory 2G
+    Deferred,
 }
 
 /// How long and how often workloads run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Lengths {
-    /// Seconds of a workload in the guest [default: 60 for stress, 5 for page_fault1 and tmpfs]
+    /// Seconds of a workload in the guest [default: 60 for stress, 20 for hotplug, contig and split, 5 for
+    /// page_fault1 and tmpfs]
     #[arg(long, value_name = "S")]
     pub seconds: Option<u32>,
     /// Allocations of a loop of bench
@@ -39,25 +52,52 @@ pub struct Lengths {
     pub limit: Option<u64>,
 }
 
+/// How long the boot took, and what it left.
+const BOOT: &str = "\
+    read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
+    for name in MemTotal MemFree Slab PageTables; do\n\
+        awk -v name=$name '$1 == name \":\" { print \"result boot_\" name, $2, \"KiB\" }' /proc/meminfo\n\
+    done\n";
+
 /// Makes a file system on the disk. Options keep the file system's own use of memory out of the results.
 const DISK: &str = "mke2fs -q $disk >/dev/null 2>&1; mount -t ext4 $disk /data || echo failed disk";
+
+/// Every node's struct pages are initialised late by a thread, which says so; memory is small otherwise.
+const DEFERRED: &str = "\
+    late=$(dmesg | grep -c 'node [0-9]* deferred pages initialised')\n\
+    nodes=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)\n\
+    echo result deferred_nodes $late nodes\n\
+    [ $late = $nodes ] || echo failed deferred: $late of $nodes nodes have late struct pages, see --memory\n";
+
+/// Runs a program, which may be killed before it says that it failed.
+fn program(name: &str, arguments: &str) -> String {
+    format!("/programs/{name} {arguments} || echo failed {name} ended with status $?")
+}
 
 impl Workload {
     /// The lines of shell that the guest runs.
     pub fn command(self, lengths: Lengths) -> String {
         let seconds = self.seconds(lengths);
+        // Stress checks each word while the other program disturbs it.
+        let beside = |name: &str| {
+            let other = program(name, &seconds.to_string());
+            format!("{DISK}\n/programs/stress {seconds} /data &\n{other}\nwait\numount /data")
+        };
         match self {
-            Workload::Boot => "\
-                read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
-                for name in MemTotal MemFree Slab PageTables; do\n\
-                    awk -v name=$name '$1 == name \":\" { print \"result boot_\" name, $2, \"KiB\" }' /proc/meminfo\n\
-                done"
-                .to_owned(),
+            Workload::Boot => BOOT.to_owned(),
             Workload::PageFault1 => format!("/programs/page_fault {seconds}"),
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),
             Workload::Oom => "/programs/oom".to_owned(),
             Workload::Tmpfs => format!("/programs/tmpfs /ram/file {seconds}"),
             Workload::Bench => format!("bench_loops={}\n. /bench.sh", lengths.bench_loops),
+            Workload::Numa => program("numa", ""),
+            Workload::Hotplug => beside("hotplug"),
+            Workload::Contig => beside("contig") + "\n" + &program("contig", "after"),
+            Workload::Poison => program("poison", "3"),
+            Workload::Split => {
+                format!("mkswap $disk >/dev/null || echo failed disk\n") + &program("split", &format!("{seconds} $disk"))
+            },
+            Workload::Deferred => BOOT.to_owned() + DEFERRED + &program("oom", ""),
         }
     }
 
@@ -65,7 +105,15 @@ impl Workload {
     pub fn allowed(self) -> &'static [&'static str] {
         match self {
             // The process that is to be killed is refused its last page with a report.
-            Workload::Oom => &["page allocation failure"],
+            Workload::Oom | Workload::Deferred => &["page allocation failure"],
+            _ => &[],
+        }
+    }
+
+    /// Parameters of the kernel.
+    pub fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Workload::Contig => &["cma=64M"],
             _ => &[],
         }
     }
@@ -80,8 +128,10 @@ impl Workload {
     fn seconds(self, lengths: Lengths) -> u32 {
         match self {
             Workload::Stress => lengths.seconds.unwrap_or(60),
+            Workload::Hotplug | Workload::Contig | Workload::Split => lengths.seconds.unwrap_or(20),
             Workload::PageFault1 | Workload::Tmpfs => lengths.seconds.unwrap_or(5),
             Workload::Boot | Workload::Oom | Workload::Bench => 0,
+            Workload::Numa | Workload::Poison | Workload::Deferred => 10,
         }
     }
 }
