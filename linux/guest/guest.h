@@ -75,6 +75,12 @@ static inline long free_memory(void)
 	return meminfo("MemFree") + pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* Bytes, in huge pages, that a program can take while nothing is killed: watermarks and page tables need the rest. */
+static inline size_t nearly_all(void)
+{
+	return (meminfo("MemFree") - meminfo("MemTotal") / 64 - 32768) / 2048 * (2ul << 20);
+}
+
 /* The content of word `index` that tag `tag` stands for: a mix that differs in every word. */
 static inline uint64_t pattern(uint64_t tag, uint64_t index)
 {

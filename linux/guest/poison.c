@@ -51,13 +51,17 @@ static uint64_t word_of(int file, uint64_t index)
 	return word;
 }
 
+/* The frame of a page that has been written. A page that is being moved has none for a moment. */
 static uint64_t frame_of(const void *place)
 {
-	uint64_t word = word_of(pagemap, (uintptr_t)place / PAGE);
+	for (int tries = 0; tries < 100; tries++) {
+		uint64_t word = word_of(pagemap, (uintptr_t)place / PAGE);
 
-	if (!(word >> 63))
-		failed("poison: the page at %p is not in memory", place);
-	return word & ((1ul << 55) - 1);
+		if (word >> 63)
+			return word & ((1ul << 55) - 1);
+		usleep(10000);
+	}
+	failed("poison: the page at %p is not in memory", place);
 }
 
 static int has_failed(uint64_t frame)
@@ -202,7 +206,7 @@ static void freed_frames(void)
 /* Takes nearly all memory; returns how many of its frames have failed, or were mended. */
 static long take_all(const char *kind, int advice, const uint64_t *frames, int number)
 {
-	size_t size = (meminfo("MemFree") - 49152) / 2048 * HUGE;
+	size_t size = nearly_all();
 	char *memory = map(size, 0, advice);
 	static uint64_t words[HUGE / PAGE];
 	uint64_t top = 1;
@@ -222,7 +226,7 @@ static long take_all(const char *kind, int advice, const uint64_t *frames, int n
 			uint64_t frame = words[page] & ((1ul << 55) - 1);
 
 			if (!(words[page] >> 63))
-				failed("poison: %s: a page is not in memory", kind);
+				frame = frame_of(memory + at + page * PAGE);
 			found += frame < top && is_one[frame];
 			if (has_failed(frame))
 				failed("poison: %s: a program got frame %lx, which has failed", kind, (unsigned long)frame);

@@ -27,7 +27,7 @@ pub enum Workload {
     Numa,
     /// CPUs that go and come beside stress; memory that is to go
     Hotplug,
-    /// Ranges of contiguous memory where movable pages lie, beside stress; a page of 1 GiB with --memory 3G
+    /// Ranges of contiguous memory where movable pages lie, beside stress; a page of 1 GiB with --memory 4G
     Contig,
     /// Frames that fail, in use and free, and are mended
     Poison,
