@@ -95,8 +95,9 @@ impl Workload {
             Workload::Contig => beside("contig") + "\n" + &program("contig", "after"),
             Workload::Poison => program("poison", "3"),
             Workload::Split => {
-                format!("mkswap $disk >/dev/null || echo failed disk\n") + &program("split", &format!("{seconds} $disk"))
-            },
+                "mkswap $disk >/dev/null || echo failed disk\n".to_owned()
+                    + &program("split", &format!("{seconds} $disk"))
+            }
             Workload::Deferred => BOOT.to_owned() + DEFERRED + &program("oom", ""),
         }
     }
