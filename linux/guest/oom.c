@@ -6,7 +6,6 @@
  *
  * Cost: one pass over all memory. Rejected: filling memory through tmpfs, which no kill would free.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -18,8 +18,6 @@
  * Cost: SECONDS, all CPUs and a disk of three times the memory. Rejected: stress-ng, a large program that the guest
  * would have to carry, and whose checks of memory are few.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -34,8 +32,7 @@ static uint64_t state;
 
 static uint64_t chance(uint64_t below)
 {
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (state >> 33) % below;
+	return draw(&state, below);
 }
 
 static void fill(uint64_t *words, size_t size, uint64_t tag)

@@ -6,7 +6,6 @@
  *
  * Cost: SECONDS. Rejected: `dd`, which prints a time in hundredths of a second.
  */
-#include <fcntl.h>
 #include "guest.h"
 
 #define PIECE (1 << 20)

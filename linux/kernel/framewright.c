@@ -289,6 +289,12 @@ void framewright_cpu_online(unsigned int cpu)
 	fw_linux_cpu_online(cpu);
 }
 
+/* Linux refreshes a CPU only if it has counted something itself. */
+bool framewright_needs_refresh(unsigned int cpu)
+{
+	return fw_linux_needs_refresh(cpu);
+}
+
 void framewright_refresh(void)
 {
 	fw_linux_refresh(raw_smp_processor_id());

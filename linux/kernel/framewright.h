@@ -58,6 +58,7 @@ bool framewright_unprepare(struct page *page);
 /* CPUs, counters and files. */
 void framewright_cpu_dead(unsigned int cpu);
 void framewright_cpu_online(unsigned int cpu);
+bool framewright_needs_refresh(unsigned int cpu);
 void framewright_refresh(void);
 void framewright_count_blocks(struct zone *zone);
 struct per_cpu_pages *framewright_pageset(struct zone *zone, unsigned int cpu);

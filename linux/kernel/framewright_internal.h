@@ -102,6 +102,7 @@ bool fw_linux_set_type(u64 pfn, u32 migratetype);
 void fw_linux_cpu_dead(u32 cpu);
 void fw_linux_cpu_online(u32 cpu);
 void fw_linux_drain_cpu(u32 cpu);
+bool fw_linux_needs_refresh(u32 cpu);
 void fw_linux_refresh(u32 cpu);
 void fw_linux_show(struct seq_file *file);
 bool fw_linux_validate(char *why, size_t size);

@@ -46,12 +46,16 @@ pub extern "C" fn fw_linux_set_type(pfn: u64, migratetype: u32) -> bool {
     pages().zip(migratetype).is_some_and(|(pages, mt)| pages.set_pageblock_type(Pfn(pfn), mt).is_ok())
 }
 
-/// Calls `call` with each record of a CPU: one for each of its contexts.
+/// Returns the records of a CPU: one for each of its contexts.
+fn records(pages: &Pages<Linux>, cpu: u32) -> impl Iterator<Item = CpuId> {
+    let cpus = pages.cpus() / 3;
+    (0..3).filter_map(move |set| u16::try_from(set * cpus + cpu as usize).ok()).map(CpuId)
+}
+
+/// Calls `call` with each record of a CPU.
 fn each_record(cpu: u32, call: impl Fn(&Pages<Linux>, CpuId)) {
     let Some(pages) = pages() else { return };
-    let cpus = pages.cpus() / 3;
-    let records = (0..3).filter_map(|set| u16::try_from(set * cpus + cpu as usize).ok());
-    records.for_each(|record| call(pages, CpuId(record)));
+    records(pages, cpu).for_each(|record| call(pages, record));
 }
 
 /// Frees what a CPU that runs no more has on its lists, and folds its counts.
@@ -74,6 +78,12 @@ pub extern "C" fn fw_linux_drain_cpu(cpu: u32) {
     each_record(cpu, |pages, record| {
         pages.drain_cpu(record);
     });
+}
+
+/// Whether `fw_linux_refresh` has or will have something to do for a CPU.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_needs_refresh(cpu: u32) -> bool {
+    pages().is_some_and(|pages| records(pages, cpu).any(|record| pages.needs_refresh(record)))
 }
 
 /// Folds what a CPU has counted, if anything; called about each second.

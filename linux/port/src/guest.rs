@@ -22,8 +22,18 @@ use crate::process;
 use crate::tools::{self, Step};
 
 /// Programs of the guest, a C file each.
-const PROGRAMS: &[&str] =
-    &["linux/guest/page_fault", "linux/guest/stress", "linux/guest/oom", "linux/guest/tmpfs", "tools/linux_vm/faults"];
+const PROGRAMS: &[&str] = &[
+    "linux/guest/page_fault",
+    "linux/guest/stress",
+    "linux/guest/oom",
+    "linux/guest/tmpfs",
+    "linux/guest/numa",
+    "linux/guest/hotplug",
+    "linux/guest/contig",
+    "linux/guest/poison",
+    "linux/guest/split",
+    "tools/linux_vm/faults",
+];
 
 /// Scripts that a command may read, which lie at the guest's root.
 const SCRIPTS: &[&str] = &["linux/guest/bench.sh", "linux/guest/thpfioscale.sh", "tools/linux_vm/workload.sh"];

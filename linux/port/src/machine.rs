@@ -3,11 +3,12 @@
 //! The idea: a guest has memory, CPUs, one disk that starts empty, and one console on standard input and output. Both
 //! architectures get the same archive and the same parameters.
 //!
-//! QEMU translates instructions (TCG), so a boot needs no rights and takes a second or two. Two settings make boots
+//! QEMU translates instructions (TCG), so a boot needs no rights and takes a second or two. Three settings make boots
 //! reliable on a busy host:
 //!
 //! - The kernel has ACPI's timer (x86_64.config). Otherwise it compares the local APIC's timer with the periodic
 //!   interrupt, which comes late on a busy host, and gives up with "APIC timer disabled due to verification failure".
+//! - `no_timer_check`, because the kernel panics with "IO-APIC + timer doesn't work" if ten ticks come late.
 //! - `nohz=off`, because a late first tick makes the kernel stay in its first mode.
 //!
 //! Cost: none. With `--icount` QEMU counts instructions, and the guest's clock shows their number as nanoseconds: times
@@ -40,13 +41,16 @@ pub struct Machine {
     /// Number of CPUs (x86_64)
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub cpus: u32,
-    /// Memory: a number with M or G [default: 512M; 1G for thpfioscale]
+    /// Memory: a number with M or G [default: 512M; 1G for thpfioscale, 2G for deferred]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// Memory below 4 GiB; the rest lies above, so that there is a zone Normal [default: all; a quarter for
     /// thpfioscale] (x86_64)
     #[arg(long, value_name = "SIZE")]
     pub low_memory: Option<String>,
+    /// Number of NUMA nodes, which share memory and CPUs evenly (x86_64)
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub nodes: u32,
     /// How QEMU runs instructions (x86_64)
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -94,8 +98,8 @@ impl Machine {
         match arch {
             Arch::Um => {
                 tools::check(&[Step::Um])?;
-                if self.icount || self.low_memory.is_some() || self.accel == Accel::Kvm {
-                    bail!("--icount, --low-memory and --accel kvm need --arch x86_64");
+                if self.icount || self.low_memory.is_some() || self.accel == Accel::Kvm || self.nodes != 1 {
+                    bail!("--icount, --low-memory, --nodes and --accel kvm need --arch x86_64");
                 }
                 // Without random addresses every boot has the same memory: its first page follows the program's heap.
                 let mut command = Command::new("setarch");
@@ -106,7 +110,8 @@ impl Machine {
             }
             Arch::X86_64 => {
                 tools::check(&[Step::Qemu])?;
-                parameters.extend(["console=ttyS0", "nohz=off", "mitigations=off"].map(str::to_owned));
+                parameters
+                    .extend(["console=ttyS0", "no_timer_check", "nohz=off", "mitigations=off"].map(str::to_owned));
                 // No device needs bounce buffers, which would take 64 MiB of the memory below 4 GiB.
                 parameters.extend(self.low_memory.iter().map(|_| "swiotlb=noforce".to_owned()));
                 parameters.extend_from_slice(more);
@@ -127,6 +132,7 @@ impl Machine {
         if let Some(low) = &self.low_memory {
             command.arg("-machine").arg(format!("pc,max-ram-below-4g={}M", mebibytes(low)?));
         }
+        command.args(self.numa(memory, cpus)?);
         match self.accel {
             Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max"]),
             Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
@@ -137,6 +143,26 @@ impl Machine {
             (true, Accel::Kvm) => bail!("--icount needs --accel tcg"),
         }
         Ok(command)
+    }
+
+    /// QEMU's options of the nodes; none for one node, which Linux has anyway.
+    ///
+    /// The last node has the memory that is left. A node without CPUs is possible.
+    fn numa(&self, memory: u64, cpus: u32) -> Result<Vec<String>> {
+        let nodes = self.nodes;
+        let share = memory.checked_div(nodes.into()).unwrap_or_default();
+        if share < 64 {
+            bail!("--nodes {nodes}: each of at least one node needs 64M of the {memory}M");
+        }
+        let options = |node: u32| {
+            let size = if node + 1 == nodes { memory - share * u64::from(node) } else { share };
+            let first = |node: u32| (cpus * node).div_ceil(nodes);
+            let cpus = (first(node)..first(node + 1)).map(|cpu| format!(",cpus={cpu}")).collect::<String>();
+            let memory = ["-object".to_owned(), format!("memory-backend-ram,id=node{node},size={size}M")];
+            let node = ["-numa".to_owned(), format!("node,nodeid={node},memdev=node{node}{cpus}")];
+            memory.into_iter().chain(node)
+        };
+        Ok(if nodes == 1 { Vec::new() } else { (0..nodes).flat_map(options).collect() })
     }
 }
 
@@ -162,6 +188,20 @@ fn drive(disk: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_share_memory_and_cpus() {
+        let machine = Machine { cpus: 4, memory: None, low_memory: None, nodes: 1, accel: Accel::Tcg, icount: false };
+        let nodes = |nodes, memory, cpus| Machine { nodes, ..machine.clone() }.numa(memory, cpus).ok();
+        assert_eq!(nodes(1, 512, 4), Some(vec![]));
+        let three = nodes(3, 500, 4).expect("three nodes").join(" ");
+        let wanted = "-object memory-backend-ram,id=node0,size=166M -numa node,nodeid=0,memdev=node0,cpus=0,cpus=1 \
+            -object memory-backend-ram,id=node1,size=166M -numa node,nodeid=1,memdev=node1,cpus=2 \
+            -object memory-backend-ram,id=node2,size=168M -numa node,nodeid=2,memdev=node2,cpus=3";
+        assert_eq!(three, wanted);
+        assert!(nodes(2, 512, 1).is_some_and(|options| options.join(" ").ends_with("memdev=node1")));
+        assert_eq!([nodes(0, 512, 4), nodes(9, 512, 4)], [None, None]);
+    }
 
     #[test]
     fn memory_has_a_unit() {

@@ -39,6 +39,18 @@ pub enum Workload {
     PageBench03,
     /// Such loops: batches of 1 to 16384 pages, as mmtests' pagealloc
     Micro,
+    /// Memory on the node that a program asks for, counted and moved; needs --nodes 2
+    Numa,
+    /// CPUs that go and come beside stress; memory that is to go
+    Hotplug,
+    /// Ranges of contiguous memory where movable pages lie, beside stress; a page of 1 GiB with --memory 4G
+    Contig,
+    /// Frames that fail, in use and free, and are mended
+    Poison,
+    /// Huge pages and tables that are split, bulk requests, and swap
+    Split,
+    /// Struct pages that are initialised late, then all memory taken
+    Deferred,
     /// Small files fill memory while a program asks for huge pages: events of fragmentation (x86_64)
     Thpfioscale,
 }
@@ -55,7 +67,8 @@ pub enum Advice {
 /// How long and how often workloads run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Lengths {
-    /// Seconds of a workload in the guest [default: 60 for stress, 5 for page_fault1 and tmpfs]
+    /// Seconds of a workload in the guest [default: 60 for stress, 20 for hotplug, contig and split, 5 for
+    /// page_fault1 and tmpfs]
     #[arg(long, value_name = "S")]
     pub seconds: Option<u32>,
     /// Allocations of a loop of bench, page_bench02, page_bench03 and micro
@@ -70,12 +83,31 @@ pub struct Lengths {
     pub limit: Option<u64>,
 }
 
+/// How long the boot took, and what it left.
+const BOOT: &str = "\
+    read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
+    for name in MemTotal MemFree Slab PageTables; do\n\
+        awk -v name=$name '$1 == name \":\" { print \"result boot_\" name, $2, \"KiB\" }' /proc/meminfo\n\
+    done\n";
+
 /// Makes a file system on the disk. Options keep the file system's own use of memory out of the results.
 const DISK: &str = "mke2fs -q $disk >/dev/null 2>&1; mount -t ext4 $disk /data || echo failed disk";
 
 /// The lines of shell that run one kind of loops of bench.sh.
 fn loops(kind: &str, lengths: Lengths) -> String {
     format!("bench_kind={kind}\nbench_loops={}\n. /bench.sh", lengths.bench_loops)
+}
+
+/// Every node's struct pages are initialised late by a thread, which says so; memory is small otherwise.
+const DEFERRED: &str = "\
+    late=$(dmesg | grep -c 'node [0-9]* deferred pages initialised')\n\
+    nodes=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)\n\
+    echo result deferred_nodes $late nodes\n\
+    [ $late = $nodes ] || echo failed deferred: $late of $nodes nodes have late struct pages, see --memory\n";
+
+/// Runs a program, which may be killed before it says that it failed.
+fn program(name: &str, arguments: &str) -> String {
+    format!("/programs/{name} {arguments} || echo failed {name} ended with status $?")
 }
 
 impl Workload {
@@ -94,6 +126,9 @@ impl Workload {
             let quarter = machine.mebibytes()? / 4;
             machine.low_memory.get_or_insert_with(|| format!("{quarter}M"));
         }
+        if self == Workload::Deferred {
+            machine.memory.get_or_insert_with(|| "2G".to_owned());
+        }
         Ok(())
     }
 
@@ -106,13 +141,13 @@ impl Workload {
         let seconds = self.seconds(lengths);
         let memory = machine.mebibytes()?;
         let host_programs: &[&str] = if self == Workload::Thpfioscale { &["fio", "mkfs.xfs"] } else { &[] };
+        // Stress checks each word while the other program disturbs it.
+        let beside = |name: &str| {
+            let other = program(name, &seconds.to_string());
+            format!("{DISK}\n/programs/stress {seconds} /data &\n{other}\nwait\numount /data")
+        };
         let command = match self {
-            Workload::Boot => "\
-                read -r up idle </proc/uptime; echo result boot_seconds $up s\n\
-                for name in MemTotal MemFree Slab PageTables; do\n\
-                    awk -v name=$name '$1 == name \":\" { print \"result boot_\" name, $2, \"KiB\" }' /proc/meminfo\n\
-                done"
-                .to_owned(),
+            Workload::Boot => BOOT.to_owned(),
             Workload::PageFault1 => format!("/programs/page_fault {seconds}"),
             Workload::Stress => format!("{DISK}\n/programs/stress {seconds} /data\numount /data"),
             Workload::Oom => "/programs/oom".to_owned(),
@@ -121,6 +156,15 @@ impl Workload {
             Workload::PageBench02 => loops("page_bench02", lengths),
             Workload::PageBench03 => loops("page_bench03", lengths),
             Workload::Micro => loops("micro", lengths),
+            Workload::Numa => program("numa", ""),
+            Workload::Hotplug => beside("hotplug"),
+            Workload::Contig => beside("contig") + "\n" + &program("contig", "after"),
+            Workload::Poison => program("poison", "3"),
+            Workload::Split => {
+                "mkswap $disk >/dev/null || echo failed disk\n".to_owned()
+                    + &program("split", &format!("{seconds} $disk"))
+            }
+            Workload::Deferred => BOOT.to_owned() + DEFERRED + &program("oom", ""),
             Workload::Thpfioscale => {
                 let config = if lengths.config == Advice::Default { "default" } else { "madvhugepage" };
                 format!("config={config} seed=1 memory={memory}\n. /thpfioscale.sh")
@@ -133,7 +177,15 @@ impl Workload {
     pub fn allowed(self) -> &'static [&'static str] {
         match self {
             // The process that is to be killed is refused its last page with a report.
-            Workload::Oom => &["page allocation failure"],
+            Workload::Oom | Workload::Deferred => &["page allocation failure"],
+            _ => &[],
+        }
+    }
+
+    /// Parameters of the kernel.
+    pub fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Workload::Contig => &["cma=64M"],
             _ => &[],
         }
     }
@@ -158,7 +210,9 @@ impl Workload {
     fn seconds(self, lengths: Lengths) -> u32 {
         match self {
             Workload::Stress => lengths.seconds.unwrap_or(60),
+            Workload::Hotplug | Workload::Contig | Workload::Split => lengths.seconds.unwrap_or(20),
             Workload::PageFault1 | Workload::Tmpfs => lengths.seconds.unwrap_or(5),
+            Workload::Numa | Workload::Poison | Workload::Deferred => 10,
             _ => 0,
         }
     }

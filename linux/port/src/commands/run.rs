@@ -118,6 +118,7 @@ impl RunWorkload {
         let disk = log.with_extension("disk");
         self.machine.disk(&disk)?;
         let mut parameters = self.parameters.clone();
+        parameters.extend(self.workload.parameters().iter().map(|text| text.to_string()));
         if !["stock", "off"].contains(&preset) {
             parameters.push(format!("framewright={}", for_kernel(preset)));
         }
