@@ -10,7 +10,7 @@ else
             [ "$order" = 9 ] && [ "$batch" = 256 ] && continue
             loops=$((bench_loops / batch))
             echo "bench $order $batch $loops" >/proc/framewright || echo "failed bench $order $batch $loops"
-            grep '=' /proc/framewright | tr ' ' '\n' | while IFS== read -r name value; do
+            grep '^order=' /proc/framewright | tr ' ' '\n' | while IFS== read -r name value; do
                 case $value in
                 *[!0-9.]* | '') ;;
                 *) echo "result bench_o${order}_b${batch}_$name $value $name" ;;
