@@ -281,7 +281,10 @@ mod tests {
         measured.add(file("off", "apart", 1.0, 2.0, ",,").as_bytes()).expect("a file");
         let other = file("patch1", "apart", 1.0, 2.0, ",,").replace(",112,2,", ",96,2,");
         let error = measured.add(other.as_bytes()).expect_err("another machine");
-        assert!(error.to_string().starts_with("another machine than in the rows before: Machine { cpus: 96"), "{error}");
+        assert!(
+            error.to_string().starts_with("another machine than in the rows before: Machine { cpus: 96"),
+            "{error}"
+        );
     }
 
     proptest! {

@@ -35,8 +35,7 @@ impl ShowTable {
             measured.add(&text).with_context(|| path.display().to_string())?;
         }
         let published = places::root().join("data/published/zone-lock.toml");
-        let text =
-            fs::read_to_string(&published).with_context(|| format!("cannot read {}", published.display()))?;
+        let text = fs::read_to_string(&published).with_context(|| format!("cannot read {}", published.display()))?;
         print!("{}", measured.tables(&Published::parse(&text)?, self.base.as_deref())?);
         Ok(())
     }
