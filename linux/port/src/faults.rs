@@ -24,7 +24,7 @@ use crate::report::median;
 #[derive(Clone, Debug, Deserialize)]
 struct Measurement {
     #[serde(flatten)]
-    machine: Machine,
+    machine: Hardware,
     preset: String,
     lru: Lru,
     tasks: u32,
@@ -36,7 +36,7 @@ struct Measurement {
 
 /// What all rows of a table have in common. Memory is not: a preset's descriptors are no memory of Linux's.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-struct Machine {
+struct Hardware {
     cpus: u32,
     nodes: u32,
 }
@@ -84,7 +84,7 @@ impl Published {
     }
 
     /// The published row for a kernel, if there is one.
-    fn of(&self, kernel: &Kernel<'_>) -> Option<&PublishedRow> {
+    fn of(&self, kernel: &Subject<'_>) -> Option<&PublishedRow> {
         let rows = if kernel.lru == Lru::Apart { &self.row } else { &self.lru };
         rows.iter().find(|row| row.name == kernel.preset)
     }
@@ -92,18 +92,18 @@ impl Published {
 
 /// A row of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kernel<'a> {
+struct Subject<'a> {
     lru: Lru,
     /// Linux's own allocator first, then the presets in their order.
     place: usize,
     preset: &'a str,
 }
 
-impl Kernel<'_> {
-    fn of(row: &Measurement) -> Kernel<'_> {
+impl Subject<'_> {
+    fn of(row: &Measurement) -> Subject<'_> {
         let own = ["stock", "off"].into_iter();
         let known = own.chain(PRESETS.iter().map(|(name, _)| *name)).position(|name| name == row.preset);
-        Kernel { lru: row.lru, place: known.unwrap_or(usize::MAX), preset: &row.preset }
+        Subject { lru: row.lru, place: known.unwrap_or(usize::MAX), preset: &row.preset }
     }
 }
 
@@ -136,8 +136,8 @@ impl Measurements {
         writeln!(text, "{} CPUs, {}", machine.cpus, figures::counted(machine.nodes as usize, "node"))?;
         for lru in [Lru::Apart, Lru::Shared] {
             let rows = self.rows.iter().filter(|row| row.lru == lru);
-            let kernels: Vec<Kernel<'_>> = rows.map(Kernel::of).collect::<BTreeSet<_>>().into_iter().collect();
-            let wanted = |kernel: &&Kernel<'_>| base.unwrap_or("patch1") == kernel.preset;
+            let kernels: Vec<Subject<'_>> = rows.map(Subject::of).collect::<BTreeSet<_>>().into_iter().collect();
+            let wanted = |kernel: &&Subject<'_>| base.unwrap_or("patch1") == kernel.preset;
             let Some(first) = kernels.first() else { continue };
             let chosen = match (kernels.iter().find(wanted), base) {
                 (Some(kernel), _) => kernel,
@@ -154,8 +154,8 @@ impl Measurements {
     fn kernels(
         &self,
         text: &mut String,
-        kernels: &[Kernel<'_>],
-        base: &Kernel<'_>,
+        kernels: &[Subject<'_>],
+        base: &Subject<'_>,
         published: &Published,
     ) -> Result<()> {
         let all_have = |tasks: &u32| kernels.iter().all(|kernel| self.faults(kernel, *tasks).is_some());
@@ -187,7 +187,7 @@ impl Measurements {
     }
 
     /// The table by number of tasks: faults a second, and their ratio to those of the base.
-    fn by_tasks(&self, text: &mut String, kernels: &[Kernel<'_>], base: &Kernel<'_>) -> fmt::Result {
+    fn by_tasks(&self, text: &mut String, kernels: &[Subject<'_>], base: &Subject<'_>) -> fmt::Result {
         writeln!(text, "\nthousand faults a second by number of tasks, and times {}", base.preset)?;
         let tasks: Vec<u32> = self.tasks().into_iter().collect();
         let mut table = Table::new("<>");
@@ -213,13 +213,13 @@ impl Measurements {
         self.rows.iter().map(|row| row.tasks).collect()
     }
 
-    fn faults(&self, kernel: &Kernel<'_>, tasks: u32) -> Option<f64> {
+    fn faults(&self, kernel: &Subject<'_>, tasks: u32) -> Option<f64> {
         self.median(kernel, tasks, |row| Some(row.faults_per_second))
     }
 
     /// The median of a column over the rounds of a kernel.
-    fn median(&self, kernel: &Kernel<'_>, tasks: u32, which: fn(&Measurement) -> Option<f64>) -> Option<f64> {
-        let rows = self.rows.iter().filter(|row| Kernel::of(row) == *kernel && row.tasks == tasks);
+    fn median(&self, kernel: &Subject<'_>, tasks: u32, which: fn(&Measurement) -> Option<f64>) -> Option<f64> {
+        let rows = self.rows.iter().filter(|row| Subject::of(row) == *kernel && row.tasks == tasks);
         median(rows.filter_map(which))
     }
 }
@@ -282,7 +282,7 @@ mod tests {
         let other = file("patch1", "apart", 1.0, 2.0, ",,").replace(",112,2,", ",96,2,");
         let error = measured.add(other.as_bytes()).expect_err("another machine");
         assert!(
-            error.to_string().starts_with("another machine than in the rows before: Machine { cpus: 96"),
+            error.to_string().starts_with("another machine than in the rows before: Hardware { cpus: 96"),
             "{error}"
         );
     }
