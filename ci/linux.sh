@@ -5,8 +5,8 @@
 #
 # Fails if: the object needs a symbol that no file of linux/kernel/ defines, besides the memory functions that Linux has; these
 # files call a function of the object's that it does not define; the object can reach a panic; a C file is not compiled; an edit of
-# linux/edits.toml uses a function that linux/kernel/framewright.h does not declare; or the self-test, planted edits and
-# symbols, is judged wrong. How edits find their places is tested by `cargo test`, on files made for it.
+# linux/edits.toml uses a function that linux/kernel/framewright.h does not declare; linux/measure does not know the object's
+# functions that wait; or the self-test, planted edits, symbols and waits, is judged wrong. How edits find their places is tested by `cargo test`, on files made for it.
 #
 # Both x86-64 and User-Mode Linux link this one object. Needs the standard core of x86_64-unknown-none, ar, ld and objcopy;
 # skipped, loudly, without.
@@ -77,6 +77,13 @@ left=$(wanted | grep -vx 'memcpy\|memset\|memcmp\|memmove' || true)
 [ -z "$left" ] || fail "the object needs what linux/kernel/ does not define: $left"
 lost=$(comm -23 <(called "${kernel[@]}") <(nm --defined-only "$object" | awk '{ print $3 }' | sort))
 [ -z "$lost" ] || fail "linux/kernel/ calls what the object does not define: $lost"
+# is_wait NAME: whether the object has this function, and linux/measure knows it: a name that is gone would show as no waiting.
+waits=$(sed -n "s/^\(zone\|list\)_waits='\(.*\)'$/\2/p" linux/measure | paste -sd '|')
+is_wait() { nm "$object" | grep "$1" | grep -qE "$waits"; }
+! is_wait alloc_cached || fail "self-test: a function that does not wait is taken for one"
+for name in QueuedLock.*4wait17h QueuedLock.*11wait_shared17h Zone.*9take_lock17h zone_guard.*5guard17h concurrent_free; do
+    is_wait "$name" || fail "the object has no function $name, or linux/measure does not know it"
+done
 if nm "$object" | grep -E 'fw_linux_bug|core9panicking' >&2; then
     fail "the object can reach a panic"
 fi

@@ -18,7 +18,8 @@
 
 struct zone *fw_numbered[MAX_NUMNODES * FW_ZONES] __ro_after_init;
 
-static char fw_options[256] __initdata;
+char fw_options[256] __ro_after_init;
+size_t fw_descriptors __ro_after_init;
 
 static int __init fw_set_options(char *value)
 {
@@ -33,6 +34,14 @@ static struct fw_range fw_movable[MAX_NUMNODES] __initdata;
 static u8 fw_cpus[NR_CPUS] __initdata;
 static char fw_why[256] __initdata;
 
+const char *fw_version(void)
+{
+	static char version[16];
+
+	fw_linux_version(version, sizeof(version));
+	return version;
+}
+
 void __init framewright_boot(void)
 {
 	struct fw_linux_boot boot = {
@@ -42,7 +51,7 @@ void __init framewright_boot(void)
 		.max_order = FW_MAX_ORDER, .pageblock = pageblock_order, .page_shift = PAGE_SHIFT,
 		.why = fw_why, .why_size = sizeof(fw_why),
 	};
-	unsigned long start, end;
+	unsigned long start, end, frames = 0;
 	struct zone *zone;
 	void *block = NULL;
 	size_t bytes;
@@ -51,10 +60,15 @@ void __init framewright_boot(void)
 	if (!boot.options_length)
 		return;
 	for_each_mem_pfn_range(i, MAX_NUMNODES, &start, &end, &node) {
-		if (boot.regions_count == FW_REGIONS || node > U8_MAX) {
+		if (boot.regions_count == FW_REGIONS) {
 			pr_err("off: more than %d regions of memory\n", FW_REGIONS);
 			return;
 		}
+		if (node > U8_MAX) {
+			pr_err("off: memory of node %d\n", node);
+			return;
+		}
+		frames += end - start;
 		fw_allocated[boot.regions_count] = (struct fw_range){ start, end };
 		fw_regions[boot.regions_count++] = (struct fw_region){
 			.range = { start, end }, .node = node < 0 ? 0 : node, .usable = true, .present = true
@@ -107,5 +121,7 @@ void __init framewright_boot(void)
 	static_branch_enable(&framewright_key);
 	if (fw_linux_serves_listed())
 		static_branch_enable(&fw_listed_key);
-	pr_info("%s, %zu KiB of descriptors\n", fw_options, bytes >> 10);
+	fw_descriptors = bytes;
+	pr_info("%s, version %s: %u CPUs, %u nodes, %lu pages, %zu KiB of descriptors (%zu bytes a page)\n", fw_options,
+		fw_version(), nr_cpu_ids, num_online_nodes(), frames, bytes >> 10, bytes / frames);
 }

@@ -104,6 +104,7 @@ void fw_linux_cpu_online(u32 cpu);
 void fw_linux_drain_cpu(u32 cpu);
 bool fw_linux_needs_refresh(u32 cpu);
 void fw_linux_refresh(u32 cpu);
+void fw_linux_version(char *text, size_t size);
 void fw_linux_show(struct seq_file *file);
 bool fw_linux_validate(char *why, size_t size);
 struct fw_linux_lists fw_linux_lists(u32 zone, u32 cpu);
@@ -143,6 +144,10 @@ DECLARE_STATIC_KEY_FALSE(fw_listed_key);
 
 /* Runs the loops that the words ask for, and writes what they took, or why not. */
 int fw_bench(int words, char **word, char *result, size_t size);
+/* The command line's value, bytes of the allocator's descriptors, and the version of the part in Rust. */
+extern char fw_options[256];
+extern size_t fw_descriptors;
+const char *fw_version(void);
 
 /* All other CPUs are stopped, and answer no interrupt; they passed a fence before. */
 extern bool fw_stopped;

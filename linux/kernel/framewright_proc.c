@@ -26,11 +26,14 @@ static int fw_show(struct seq_file *file, void *unused)
 	mutex_lock(&fw_lock);
 	if (fw_result[0])
 		seq_printf(file, "%s\n", fw_result);
+	seq_printf(file, "version %s\n", fw_version());
 	mutex_unlock(&fw_lock);
-	if (framewright_on())
+	if (framewright_on()) {
+		seq_printf(file, "options %s\ndescriptors %zu\n", fw_options, fw_descriptors);
 		fw_linux_show(file);
-	else
-		seq_puts(file, "off\n");
+	} else {
+		seq_printf(file, "off%s\n", fw_options[0] ? ", although the command line has framewright=; see dmesg" : "");
+	}
 	return 0;
 }
 

@@ -25,6 +25,16 @@ impl Write for File {
     }
 }
 
+/// Writes the version of this code.
+///
+/// # Safety
+/// `size` bytes can be written at `text`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_linux_version(text: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { Buffer::new(text, size) }.put(format_args!("{}", env!("CARGO_PKG_VERSION")));
+}
+
 /// Writes mechanisms, zones and lists to a file of `/proc`.
 ///
 /// # Safety

@@ -66,6 +66,7 @@ pub fn archive(directory: &Path, contents: &Contents) -> Result<PathBuf> {
         let path = places::root().join(script);
         cpio.add(file_name(&path)?, 0o100_644, &read(&path)?);
     }
+    cpio.add("programs/measure", 0o100_755, &read(&places::port().join("measure"))?);
     for (name, path) in programs(&guest, directory)? {
         cpio.add(&format!("programs/{name}"), 0o100_755, &read(&path)?);
     }

@@ -6,6 +6,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`commands`] | reads the command line and calls the rest |
+//! | [`faults`] | puts the page faults of a large machine beside published ones |
 //! | [`report`] | makes tables of results |
 //! | [`workload`] | says what a guest runs |
 //! | [`console`] | runs a guest and judges its console |
@@ -25,6 +26,7 @@
 //! Rejected: shell scripts. The edits, the verdict on a console and the table of results need tests.
 
 pub mod commands;
+pub mod faults;
 pub mod report;
 pub mod workload;
 pub mod console;

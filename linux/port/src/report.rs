@@ -91,17 +91,22 @@ impl Report {
         quantities
     }
 
-    /// The median of a quantity over the rounds of a preset; of an even number, the mean of the middle two.
+    /// The median of a quantity over the rounds of a preset.
     fn median(&self, preset: usize, name: &str) -> Option<f64> {
         let of_preset = self.runs.iter().filter(|(run, _, _)| *run == preset).flat_map(|(_, _, results)| results);
-        let mut values: Vec<f64> = of_preset.filter(|result| result.name == name).map(|result| result.value).collect();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        let upper = values.get(middle).copied()?;
-        match values.len() % 2 {
-            0 => Some(upper.midpoint(values.get(middle.checked_sub(1)?).copied()?)),
-            _ => Some(upper),
-        }
+        median(of_preset.filter(|result| result.name == name).map(|result| result.value))
+    }
+}
+
+/// The median; of an even number of values, the mean of the middle two.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = values.get(middle).copied()?;
+    match values.len() % 2 {
+        0 => Some(upper.midpoint(values.get(middle.checked_sub(1)?).copied()?)),
+        _ => Some(upper),
     }
 }
 

@@ -1,12 +1,15 @@
 //! `linux/run edit`: edits a source tree, or checks whether all edits find their places.
 //!
-//! Idea, cost and alternatives: see the module `edit` of the library, which this file calls.
+//! An edited tree has all that it needs: the object of Rust is made first and copied with our C files. Idea, cost and
+//! alternatives: see the module `edit` of the library, which this file calls.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edit::{EditList, Ours, Plan, Summary, is_edited};
+use super::options::Work;
+use crate::edit::{EditError, EditList, Ours, Plan, Summary, is_edited};
+use crate::glue;
 use crate::places;
 
 /// Edit a source tree of Linux: all edits of the list, or none.
@@ -20,9 +23,11 @@ pub(super) struct EditTree {
     /// List of edits [default: linux/edits.toml]
     #[arg(long, value_name = "FILE")]
     edits: Option<PathBuf>,
-    /// Object made of Rust, to be linked into the kernel
+    /// Object made of Rust [default: made of linux/glue]
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
+    #[command(flatten)]
+    work: Work,
 }
 
 impl EditTree {
@@ -30,16 +35,20 @@ impl EditTree {
     ///
     /// # Errors
     ///
-    /// The list cannot be read, edits find no place, or the tree cannot be written.
+    /// The list cannot be read, edits find no place, the object cannot be made, or the tree cannot be written.
     pub(super) fn run(self) -> anyhow::Result<()> {
         let edits = self.edits.unwrap_or_else(|| places::port().join("edits.toml"));
         let list = EditList::read(&edits)?;
-        if let Some(trace) = is_edited(&self.tree).filter(|_| self.check) {
-            anyhow::bail!("{} is edited already ({trace} exists); check an untouched copy", self.tree.display());
+        if let Some(trace) = is_edited(&self.tree) {
+            return Err(EditError::EditedAlready { tree: self.tree, trace }.into());
         }
         let plan = Plan::new(&list, &self.tree)?;
         if !self.check {
-            plan.apply(&self.tree, &Ours::of(&places::port().join("kernel"), self.object)?)?;
+            let object = match self.object {
+                Some(object) => object,
+                None => glue::object(&self.work.directory()?.join("glue"))?,
+            };
+            plan.apply(&self.tree, &Ours::of(&places::port().join("kernel"), Some(object))?)?;
         }
         println!("{}", Summary(&plan));
         if self.check {

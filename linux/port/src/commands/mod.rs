@@ -4,6 +4,7 @@
 //! Cost: none. Rejected: one file of all options, which would be read whole to change one.
 
 mod run;
+mod table;
 mod boot;
 mod build;
 mod source;
@@ -29,6 +30,7 @@ enum Command {
     Build(build::BuildKernel),
     Boot(boot::BootKernel),
     Run(run::RunWorkload),
+    Table(table::ShowTable),
 }
 
 impl Cli {
@@ -45,6 +47,7 @@ impl Cli {
             Command::Build(build) => build.run(),
             Command::Boot(boot) => boot.run(),
             Command::Run(run) => run.run(),
+            Command::Table(table) => table.run(),
         }
     }
 }
