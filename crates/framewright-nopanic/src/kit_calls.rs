@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use framewright::config::Config;
 use framewright::error::FreeError;
 use framewright::request::Request;
-use framewright::units::{Order, PfnRange};
+use framewright::units::{CpuId, Order, Pfn, PfnRange};
 use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel};
 
 use crate::call::{Sink, call};
@@ -43,6 +43,14 @@ call! {
             let cpu = pages.machine().kernel().cpu();
             let block = pages.alloc(&Request { order: request.order.min(Order(cpu as u8)), ..request }).ok()?;
             Some(pages.free(block, request.order))
+        })
+    }
+
+    fn kit_pinned(record: CpuId, pfn: Pfn) -> Option<bool> {
+        kit::PAGES.get().map(|pages| {
+            // SAFETY: the functions here are compiled and linked, and never called.
+            let pin = unsafe { pages.machine().pinned_at(record) };
+            pages.free_listed(&pin, pfn, Order(0))
         })
     }
 

@@ -4,6 +4,7 @@
 use core::fmt::{self, Write};
 
 use framewright::error::{AllocError, FreeError};
+use framewright::machine::Machine;
 use framewright::request::Request;
 use framewright::tags::{Group, Stamp, Tag, Tags};
 use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneIdx};
