@@ -17,13 +17,13 @@
 
 use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
-pub use crate::seam::callbacks::{Fault, Need, Reclaimed, Waiter};
 use crate::seam::event::Event;
 pub use crate::seam::free_change::FreeChange;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
-pub use crate::seam::operation::Operation;
+pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
 pub use crate::seam::step::Step;
 use crate::types::migratetype::MigrateType;
+use crate::types::request::Gfp;
 use crate::types::units::{CpuId, NodeId, Order, Pfn, ZoneIdx};
 
 /// Ordering of an access to a word.
@@ -414,55 +414,85 @@ pub trait Machine {
     }
 }
 
-/// One value for each CPU of a machine: what a kernel calls a per-CPU variable.
-///
-/// The core keeps in it what the fast path of a CPU needs. A plain call then finds its CPU and that value in one step.
-pub trait PerCpu<T, M: ?Sized>: Sized {
-    /// Whether values are kept. If not, plain calls look everything up by the CPU's number.
-    const IS_KEPT: bool = true;
+/// Name under which threads sleep and are woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiter {
+    /// Background reclaim of the node.
+    Kswapd(NodeId),
+    /// Background compaction of the node.
+    Kcompactd(NodeId),
+    /// Requests that wait for free memory on the node.
+    Allocation(NodeId),
+}
 
-    /// Makes the values of `cpus` CPUs.
-    fn new(machine: &M, cpus: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self;
-
-    /// Pins the caller as [`Machine::pin_now`] does, and calls `operation` with the value of its CPU.
+/// Shortage of a failing request; the argument of [`Machine::reclaim`].
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Node that the request prefers.
+    pub node: NodeId,
+    /// Order of the request; 0 if frames anywhere suffice.
     ///
-    /// For the fast path: returns `None` where that takes more than a few instructions, as it does for an operation
-    /// that returns `None`. The operation is called at most once, and calls neither the allocator nor its embedder's
-    /// code except the machine. The value need not be safe to share: it is used by the holder of the CPU alone, and an
-    /// interrupt's CPU has a value of its own.
-    fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output>;
-
-    /// Like [`PerCpu::with`], for a caller that is pinned already; `None` as well for a pin of another machine.
+    /// They suffice if compaction makes a block of them.
+    pub order: Order,
+    /// Flags of the request.
+    pub gfp: Gfp,
+    /// Rounds already made by this request, or by this run of background reclaim.
     ///
-    /// The default pins the caller once more.
-    #[inline(always)]
-    fn with_pinned<O: Operation<T>>(&self, pin: &M::Pin<'_>, operation: O) -> Option<O::Output>
-    where
-        M: Machine,
-    {
-        let _ = pin;
-        self.with(operation)
-    }
+    /// A request searches harder in each round.
+    pub attempt: u32,
+    /// Number of frames wanted.
+    ///
+    /// More is welcome if it needs no extra work; less counts as progress.
+    pub frames: u64,
+    /// Exponent of the search: reclaim looks at 1 / 2^`priority` of the freeable frames.
+    ///
+    /// It looks at no fewer than are wanted. The value begins at [`Need::LIGHTEST`] and falls as rounds free too
+    /// little.
+    pub priority: u32,
+    /// Whether to free only memory that need not be written out.
+    ///
+    /// Set while background reclaim works off a boost.
+    pub gentle: bool,
+}
 
-    /// Like [`PerCpu::with`], however long it takes to find the CPU; `None` as well where there is none.
-    fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {
-        self.with(operation)
+impl Need {
+    /// The first priority (`DEF_PRIORITY`).
+    pub const LIGHTEST: u32 = 12;
+    /// Frames that a request wants freed at a time (`SWAP_CLUSTER_MAX`).
+    const CLUSTER: u64 = 32;
+
+    /// Returns the shortage of a request that frees memory itself.
+    #[inline]
+    pub(crate) fn of_request(node: NodeId, order: Order, frames: u64, gfp: Gfp, attempt: u32) -> Need {
+        let frames = frames.max(Need::CLUSTER);
+        Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST, gentle: false }
     }
 }
 
-/// Values of a machine that keeps none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NoPerCpu;
+/// Result of reclaim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reclaimed {
+    /// Frames freed.
+    pub frames: u64,
+}
 
-impl<T, M: ?Sized> PerCpu<T, M> for NoPerCpu {
-    const IS_KEPT: bool = false;
+/// Points at which a test can make the allocator fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A whole request fails: no zone has memory.
+    Alloc,
+    /// A refill of a per-CPU list returns nothing.
+    Refill,
+    /// Entering a per-CPU list is refused, as if another CPU were draining it.
+    PcpBusy,
+    /// A block of a contiguous range cannot be isolated.
+    Isolate,
+    /// A request that found nothing drains none of the cached blocks.
+    Drain,
+}
 
-    fn new(_: &M, _: usize, _: impl FnMut(CpuId) -> Option<T>) -> Self {
-        NoPerCpu
-    }
-
-    #[inline(always)]
-    fn with<O: Operation<T>>(&self, _: O) -> Option<O::Output> {
-        None
-    }
+impl Fault {
+    /// Every point.
+    pub const ALL: [Fault; 5] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate, Fault::Drain];
 }
