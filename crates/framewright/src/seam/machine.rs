@@ -18,6 +18,7 @@
 use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
+pub use crate::seam::fault::Fault;
 pub use crate::seam::free_change::FreeChange;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
@@ -474,25 +475,4 @@ impl Need {
 pub struct Reclaimed {
     /// Frames freed.
     pub frames: u64,
-}
-
-/// Points at which a test can make the allocator fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Fault {
-    /// A whole request fails: no zone has memory.
-    Alloc,
-    /// A refill of a per-CPU list returns nothing.
-    Refill,
-    /// Entering a per-CPU list is refused, as if another CPU were draining it.
-    PcpBusy,
-    /// A block of a contiguous range cannot be isolated.
-    Isolate,
-    /// A request that found nothing drains none of the cached blocks.
-    Drain,
-}
-
-impl Fault {
-    /// Every point.
-    pub const ALL: [Fault; 5] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate, Fault::Drain];
 }
