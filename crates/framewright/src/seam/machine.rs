@@ -408,6 +408,18 @@ pub trait Machine {
         Err(Busy)
     }
 
+    /// Calls `operation` as [`PerCpu::with`] of `values` does, for a caller that `pin` pins already.
+    ///
+    /// `None` as well for a pin of another machine. The default pins the caller once more.
+    #[inline(always)]
+    fn with_pinned<T, O>(&self, values: &Self::PerCpu<T>, pin: &Self::Pin<'_>, operation: O) -> Option<O::Output>
+    where
+        O: Operation<T>,
+    {
+        let _ = pin;
+        values.with(operation)
+    }
+
     /// Returns whether the named point must fail this time; for tests, constant `false` elsewhere.
     fn fault(&self, point: Fault) -> bool {
         let _ = point;
