@@ -136,13 +136,13 @@ impl<K: Kernel> Drop for IrqGuard<K> {
 
 impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
     fn new(machine: &KernelMachine<K>, records: usize, make: impl FnMut(CpuId) -> Option<T>) -> Self {
-        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes, records, make)
+        PerCpuValues::in_room(&machine.room, machine.kernel, machine.nodes.len(), records, make)
     }
 
     #[inline(always)]
     fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output> {
         let saved = pin(self.kernel);
-        let value = self.kernel.record(self.nodes.len()).and_then(|record| self.get(record));
+        let value = self.kernel.record(self.cpus).and_then(|record| self.get(record));
         // Each way out has an end of the pin of its own: the result is not kept across it.
         match value.and_then(|value| operation.run(value)) {
             Some(result) => {
@@ -154,18 +154,6 @@ impl<T, K: Kernel> PerCpu<T, KernelMachine<K>> for PerCpuValues<T, K> {
                 None
             }
         }
-    }
-
-    #[inline(always)]
-    fn with_pinned<O>(&self, pin: &<KernelMachine<K> as Machine>::Pin<'_>, operation: O) -> Option<O::Output>
-    where
-        O: Operation<T>,
-    {
-        // No two machines have one array: so the kernel is the same, and numbers its records in the same way.
-        if !core::ptr::eq(pin.machine.nodes.as_ptr(), self.nodes.as_ptr()) {
-            return None;
-        }
-        self.get(pin.cpu.index()).and_then(|value| operation.run(value))
     }
 }
 
@@ -193,6 +181,18 @@ impl<K: Kernel> Machine for KernelMachine<K> {
         let saved = pin(self.kernel);
         let record = self.kernel.record(self.nodes.len()).and_then(|record| u16::try_from(record).ok());
         PinGuard { machine: self, cpu: record.map_or(CpuId::NONE, CpuId), saved, stays: PhantomData }
+    }
+
+    /// Another machine may number its records in another way, or be of another kernel.
+    #[inline(always)]
+    fn with_pinned<T, O>(&self, values: &PerCpuValues<T, K>, pin: &Self::Pin<'_>, operation: O) -> Option<O::Output>
+    where
+        O: Operation<T>,
+    {
+        if !core::ptr::eq(pin.machine, self) {
+            return None;
+        }
+        values.get(pin.cpu.index()).and_then(|value| operation.run(value))
     }
 
     fn near(&self) -> NodeId {

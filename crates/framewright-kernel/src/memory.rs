@@ -15,7 +15,7 @@ use core::mem::{MaybeUninit, replace};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use framewright::{CpuId, Link, Machine, Magazine, NodeId};
+use framewright::{CpuId, Link, Machine, Magazine};
 
 use crate::kernel::Kernel;
 use crate::words::{U8, U32, U64};
@@ -150,8 +150,8 @@ pub(crate) struct Room {
 /// One value for each CPU and set of lists, in the block of the descriptors.
 pub struct PerCpuValues<T, K: Kernel> {
     pub(crate) kernel: &'static K,
-    /// The node of each CPU: the array of the machine that made the values.
-    pub(crate) nodes: &'static [NodeId],
+    /// CPUs of the configuration.
+    pub(crate) cpus: usize,
     values: NonNull<Value<T>>,
     count: usize,
 }
@@ -165,7 +165,7 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
     pub(crate) fn in_room(
         room: &Room,
         kernel: &'static K,
-        nodes: &'static [NodeId],
+        cpus: usize,
         count: usize,
         mut make: impl FnMut(CpuId) -> Option<T>,
     ) -> Self {
@@ -178,7 +178,7 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
             // SAFETY: within the room, which is aligned as the value is, and which this call alone took.
             unsafe { values.add(i).write(Value(make(CpuId(i as u16)))) };
         }
-        PerCpuValues { kernel, nodes, values, count }
+        PerCpuValues { kernel, cpus, values, count }
     }
 
     /// Returns the value of a CPU and set of lists, by its number.
@@ -193,8 +193,8 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
 }
 
 // SAFETY: a value is used by code that is pinned to its CPU, in the context that its set of lists belongs to. By the
-// contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way (`PerCpu::with` and
-// `PerCpu::with_pinned`, which takes the guard of a pin of the same machine).
+// contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way (`PerCpu::with`, and
+// `Machine::with_pinned` of the machine that the values were made with, which takes the guard of a pin of it).
 unsafe impl<T, K: Kernel> Sync for PerCpuValues<T, K> {}
 // SAFETY: as above; the values stay where they are.
 unsafe impl<T, K: Kernel> Send for PerCpuValues<T, K> {}

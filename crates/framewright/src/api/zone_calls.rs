@@ -75,7 +75,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return None;
         }
         let route = Route::listed(order, M::one_type(mobility), self.geometry().pageblock_order)?.in_zone(zone);
-        self.fast.with_pinned(pin, AllocIn { machine: self.machine(), route, zone })
+        self.machine().with_pinned(&self.fast, pin, AllocIn { machine: self.machine(), route, zone })
     }
 
     /// Returns the route of a request that takes from the CPU's list of a zone without a further look.
@@ -207,7 +207,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// block or names the error.
     #[inline(always)]
     pub fn free_listed(&self, pin: &M::Pin<'_>, pfn: Pfn, order: Order) -> bool {
-        self.fast.with_pinned(pin, FreeAt { machine: self.machine(), pfn, order }).is_some()
+        self.machine().with_pinned(&self.fast, pin, FreeAt { machine: self.machine(), pfn, order }).is_some()
     }
 
     #[inline(never)]

@@ -37,7 +37,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         }
         if is_huge {
             // A huge page is not worth freeing other blocks for.
-            return !is_at_end && self.fits_beside(id) && self.entitle(id, ring, ring.len().saturating_add(1));
+            return !is_at_end && self.entitle(id, ring, ring.len().saturating_add(1));
         }
         let limit = self.pcp.limit(id.order);
         if self.frames_of(id, limit) > self.pcp.size.high {
@@ -90,13 +90,6 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         }
     }
 
-    /// Whether another block would fit if the other rings gave up all unused quota.
-    ///
-    /// Otherwise they would miss it for nothing, at each huge page that comes or goes.
-    pub(crate) fn fits_beside(&self, id: RingId) -> bool {
-        self.sum(Ring::total).saturating_add(self.frames_of(id, 1)) <= self.pcp.size.high
-    }
-
     /// Lets a ring hold up to `blocks` blocks, or as many as `high` permits.
     ///
     /// Other rings lose unused quota if necessary. Returns whether the ring may hold another block.
@@ -118,12 +111,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// A ring may fill up to its quota without a further check.
     fn entitled(&self) -> u32 {
-        self.sum(Ring::entitled)
-    }
-
-    /// Returns the frames of as many blocks as `blocks` returns for each ring, and those that wait.
-    fn sum(&self, blocks: impl Fn(&Ring<M>) -> u32) -> u32 {
-        let rings = self.pcp.rings(self.order_of_huge()).map(|(id, ring)| self.frames_of(id, blocks(ring)));
+        let rings = self.pcp.rings(self.order_of_huge()).map(|(id, ring)| self.frames_of(id, ring.entitled()));
         rings.fold(self.pcp.waiting_frames.load(Ordering::Relaxed), u32::saturating_add)
     }
 

@@ -75,7 +75,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         }
         let mut batch = batch.min(ring.capacity());
         if self.pcp.rules().has_depot {
-            if ring.quota() < batch && (id.huge().is_none() || self.fits_beside(id)) {
+            if ring.quota() < batch {
                 self.entitle(id, ring, batch.max(self.pcp.limit(id.order).saturating_mul(2)));
             }
             // At least the block that is taken next.

@@ -18,6 +18,7 @@
 use crate::policy::features::Features;
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
+pub use crate::seam::fault::Fault;
 pub use crate::seam::free_change::FreeChange;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
 pub use crate::seam::per_cpu::{NoPerCpu, Operation, PerCpu};
@@ -407,6 +408,18 @@ pub trait Machine {
         Err(Busy)
     }
 
+    /// Calls `operation` as [`PerCpu::with`] of `values` does, for a caller that `pin` pins already.
+    ///
+    /// `None` as well for a pin of another machine. The default pins the caller once more.
+    #[inline(always)]
+    fn with_pinned<T, O>(&self, values: &Self::PerCpu<T>, pin: &Self::Pin<'_>, operation: O) -> Option<O::Output>
+    where
+        O: Operation<T>,
+    {
+        let _ = pin;
+        values.with(operation)
+    }
+
     /// Returns whether the named point must fail this time; for tests, constant `false` elsewhere.
     fn fault(&self, point: Fault) -> bool {
         let _ = point;
@@ -474,25 +487,4 @@ impl Need {
 pub struct Reclaimed {
     /// Frames freed.
     pub frames: u64,
-}
-
-/// Points at which a test can make the allocator fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Fault {
-    /// A whole request fails: no zone has memory.
-    Alloc,
-    /// A refill of a per-CPU list returns nothing.
-    Refill,
-    /// Entering a per-CPU list is refused, as if another CPU were draining it.
-    PcpBusy,
-    /// A block of a contiguous range cannot be isolated.
-    Isolate,
-    /// A request that found nothing drains none of the cached blocks.
-    Drain,
-}
-
-impl Fault {
-    /// Every point.
-    pub const ALL: [Fault; 5] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate, Fault::Drain];
 }

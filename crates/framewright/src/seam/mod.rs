@@ -4,6 +4,7 @@ pub(crate) mod field;
 pub(crate) mod compiled;
 pub mod machine;
 pub(crate) mod per_cpu;
+pub(crate) mod fault;
 pub(crate) mod free_change;
 pub(crate) mod lock_event;
 pub(crate) mod step;

@@ -1,6 +1,5 @@
 //! Per-CPU variables of a machine, in which the core keeps what its fast path needs.
 
-use crate::seam::machine::Machine;
 use crate::types::units::CpuId;
 
 /// One value for each CPU of a machine: what a kernel calls a per-CPU variable.
@@ -20,18 +19,6 @@ pub trait PerCpu<T, M: ?Sized>: Sized {
     /// code except the machine. The value need not be safe to share: it is used by the holder of the CPU alone, and an
     /// interrupt's CPU has a value of its own.
     fn with<O: Operation<T>>(&self, operation: O) -> Option<O::Output>;
-
-    /// Like [`PerCpu::with`], for a caller that is pinned already; `None` as well for a pin of another machine.
-    ///
-    /// The default pins the caller once more.
-    #[inline(always)]
-    fn with_pinned<O: Operation<T>>(&self, pin: &M::Pin<'_>, operation: O) -> Option<O::Output>
-    where
-        M: Machine,
-    {
-        let _ = pin;
-        self.with(operation)
-    }
 
     /// Like [`PerCpu::with`], however long it takes to find the CPU; `None` as well where there is none.
     fn with_any<R>(&self, operation: impl Fn(&T) -> Option<R>) -> Option<R> {

@@ -183,23 +183,6 @@ fn lists_serve_a_caller_that_is_pinned() {
     }
 }
 
-/// A huge page that the lists have no room for comes and goes, and pages keep the room that they had.
-#[test]
-fn a_huge_page_that_cannot_fit_takes_no_room_from_pages() {
-    boots::<Kept>(&zones_of_two_nodes(Mechanisms::DEFAULT), |pages| {
-        let page = Request::page(GFP_KERNEL);
-        let held: Vec<Pfn> = (0..64).map(|_| pages.ask(NORMAL, NORMAL, &page, CMA_TOO).unwrap()).collect();
-        let (&last, others) = held.split_last().unwrap();
-        others.iter().for_each(|&pfn| pages.give(pfn, Order(0)));
-        assert!(pages.pcp(NORMAL, CpuId(0)).unwrap().high < 512 + others.len() as u64);
-        let huge = pages.ask(NORMAL, NORMAL, &Request::new(GFP_KERNEL, 9), CMA_TOO).unwrap();
-        pages.give(huge, Order(9));
-        let pin = pages.machine().pin();
-        assert!(pages.free_listed(&pin, last, Order(0)));
-        pages.check("default");
-    });
-}
-
 /// The blocks are those that a machine without values of its CPUs gets, one by one.
 #[test]
 fn values_of_cpus_change_no_block() {
