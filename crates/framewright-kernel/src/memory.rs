@@ -193,8 +193,8 @@ impl<T, K: Kernel> PerCpuValues<T, K> {
 }
 
 // SAFETY: a value is used by code that is pinned to its CPU, in the context that its set of lists belongs to. By the
-// contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way (`PerCpu::with`, and
-// `Machine::with_pinned` of the machine that the values were made with, which takes the guard of a pin of it).
+// contract of `Kernel` no other code runs there meanwhile. The core looks values up in no other way: by `PerCpu::with`,
+// and by `Machine::with_pinned` of the machine that the values were made with, which takes the guard of a pin of it.
 unsafe impl<T, K: Kernel> Sync for PerCpuValues<T, K> {}
 // SAFETY: as above; the values stay where they are.
 unsafe impl<T, K: Kernel> Send for PerCpuValues<T, K> {}
