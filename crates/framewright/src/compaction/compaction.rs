@@ -139,7 +139,7 @@ impl<'a, M: Machine> World<'a, M> {
         let captures = plan.migratetype == MigrateType::Movable;
         let order = plan.order.max(self.shared.frames.geometry.pageblock_order);
         for _ in 0..TRIES {
-            if !self.has_room(zone, order, zone.stat.mark_unboosted(alloc_flags.mark)) {
+            if !self.has_room(zone, order, || zone.stat.mark_unboosted(alloc_flags.mark)) {
                 return Err(Why::Watermark);
             }
             let purpose = captures.then_some(Purpose::Allocate { movable: true });
@@ -171,7 +171,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.scan(zone, &is_enough, &mut run);
         } else {
             for _ in 0..TRIES {
-                if is_enough() || !self.has_room(zone, order, keep) {
+                if is_enough() || !self.has_room(zone, order, || keep) {
                     break;
                 }
                 self.empty_one(zone, order, effort, None, &mut run);

@@ -89,7 +89,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) {
         let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
         let mut in_vain = 0_u32;
-        let keep = zone.stat.mark_unboosted(Mark::Min);
+        let keep = || zone.stat.mark_unboosted(Mark::Min);
         while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, keep) {
             match self.empty_one(zone, order, Effort::Worthwhile, None, run) {
                 Some(_) => in_vain = 0,
@@ -98,10 +98,10 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Returns whether a zone can spare a range of this order, and `keep` free frames.
-    pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, keep: u64) -> bool {
+    /// Returns whether a zone can spare a range of this order, and keeps as many free frames as `keep` returns.
+    pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, keep: impl FnOnce() -> u64) -> bool {
         let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
-        free > keep.saturating_add(order.frames())
+        free > keep().saturating_add(order.frames())
     }
 
     /// Empties the range with the least in use of the next ones.
