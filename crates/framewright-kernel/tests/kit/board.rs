@@ -80,39 +80,41 @@ unsafe impl<const CONTEXTS: usize> Kernel for Board<CONTEXTS> {
     }
 }
 
+/// Makes a kernel that one thread uses: it has what is given, and for the rest what must be written and no more.
+macro_rules! of_one_thread {
+    ($kernel:ident: $($given:tt)*) => {
+        // SAFETY: one thread uses it, and what it says of its memory is so.
+        unsafe impl Kernel for $kernel {
+            $($given)*
+            fn pin(&self) {}
+            fn unpin(&self) {}
+            fn irq_save(&self) -> usize {
+                0
+            }
+            fn irq_restore(&self, _: usize) {}
+            fn cpu(&self) -> usize {
+                0
+            }
+        }
+    };
+}
+pub(crate) use of_one_thread;
+
 /// A kernel that writes what must be written, and no more.
 pub(crate) struct Least;
 
-// SAFETY: one thread uses it.
-unsafe impl Kernel for Least {
+of_one_thread! {
+    Least:
     const CONTEXTS: Contexts = Contexts::Tasks;
-    fn pin(&self) {}
-    fn unpin(&self) {}
-    fn irq_save(&self) -> usize {
-        0
-    }
-    fn irq_restore(&self, _: usize) {}
-    fn cpu(&self) -> usize {
-        0
-    }
 }
 
 /// A kernel of one CPU, without fences.
 pub(crate) struct Single;
 
-// SAFETY: one thread uses it.
-unsafe impl Kernel for Single {
+of_one_thread! {
+    Single:
     const CONTEXTS: Contexts = Contexts::InterruptsOff;
     const FENCES: Fences<Self> = Fences::OneCpu;
-    fn pin(&self) {}
-    fn unpin(&self) {}
-    fn irq_save(&self) -> usize {
-        0
-    }
-    fn irq_restore(&self, _: usize) {}
-    fn cpu(&self) -> usize {
-        0
-    }
 }
 
 /// 64 MiB from 16 MiB on, on one node.

@@ -9,7 +9,7 @@ use framewright::{
 };
 use framewright_kernel::{Context, Contexts, Error, Framewright, Kernel, Pages, bytes, place};
 
-use crate::board::{Board, Least, MEMORY, Single, block, boot, run_on, small};
+use crate::board::{Board, Least, MEMORY, Single, block, boot, of_one_thread, run_on, small};
 
 const PAGE: Request = Request::page(GFP_KERNEL);
 /// Where the descriptors lie that are in no frame.
@@ -143,20 +143,11 @@ fn a_wrong_number_of_cpus_is_named() {
 /// Its constants choose, not the configuration's defaults.
 struct Small;
 
-// SAFETY: one thread uses it.
-unsafe impl Kernel for Small {
+of_one_thread! {
+    Small:
     const CONTEXTS: Contexts = Contexts::Tasks;
     const MECHANISMS: Option<Mechanisms> = Some(Mechanisms::MINIMAL);
     const FEATURES: Features = Features::NONE;
-    fn pin(&self) {}
-    fn unpin(&self) {}
-    fn irq_save(&self) -> usize {
-        0
-    }
-    fn irq_restore(&self, _: usize) {}
-    fn cpu(&self) -> usize {
-        0
-    }
 }
 
 #[test]
@@ -236,18 +227,9 @@ fn the_block_leaves_memory_for_ranges_alone() {
 /// All memory is zero at boot, as in a machine that was just switched on.
 struct Fresh;
 
-// SAFETY: one thread uses it, and its block is zero.
-unsafe impl Kernel for Fresh {
+of_one_thread! {
+    Fresh:
     const CONTEXTS: Contexts = Contexts::Tasks;
-    fn pin(&self) {}
-    fn unpin(&self) {}
-    fn irq_save(&self) -> usize {
-        0
-    }
-    fn irq_restore(&self, _: usize) {}
-    fn cpu(&self) -> usize {
-        0
-    }
     fn starts_zeroed(&self) -> bool {
         true
     }

@@ -9,7 +9,7 @@ use framewright::request::{GFP_ATOMIC, GFP_KERNEL, GFP_USER};
 use framewright::{AllocError, CpuId, MigrateType, NodeId, Order, Pfn, Request, Why, ZoneIdx, ZoneKind};
 use framewright_kernel::{Context, Contexts, Kernel};
 
-use crate::board::{ALL, Board, here, run_on, small};
+use crate::board::{ALL, Board, here, of_one_thread, run_on, small};
 
 const PAGE: Request = Request::page(GFP_ATOMIC);
 const EVERY: [Context; 4] = [Context::Task, Context::Softirq, Context::Interrupt, Context::Other];
@@ -93,18 +93,9 @@ fn a_pin_may_be_the_callers() {
 #[test]
 fn a_kernel_that_reports_calls_itself_keeps_the_fast_path() {
     struct Listening;
-    // SAFETY: one thread uses it.
-    unsafe impl Kernel for Listening {
+    of_one_thread! {
+        Listening:
         const CONTEXTS: Contexts = Contexts::Tasks;
-        fn pin(&self) {}
-        fn unpin(&self) {}
-        fn irq_save(&self) -> usize {
-            0
-        }
-        fn irq_restore(&self, _: usize) {}
-        fn cpu(&self) -> usize {
-            0
-        }
         fn traces(&self) -> bool {
             true
         }
