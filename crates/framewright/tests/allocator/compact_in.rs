@@ -17,7 +17,7 @@ const ZONE: ZoneIdx = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
 const RIGHTS: Rights = Rights { highatomic: false, cma: false, nofragment: false };
 
 /// Frames that are in use, in a zone whose every `nth` frame is free; the machine moves what it is asked to.
-fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'static, Solo<'static>>, &mut u64)) {
+fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'static, Solo<'static>>, u64)) {
     let mechanisms = Mechanisms { compaction, ..Mechanisms::DEFAULT };
     let regions = [Region::usable(BASE, BASE + FRAMES, 0)];
     let config = Config { mechanisms, ..Config::new(&regions, &CPU) };
@@ -26,11 +26,10 @@ fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'sta
         Box::leak(Box::new(Allocator::boot(Solo::new(&CPU), &config, storage.parts()).unwrap()));
     let page = Request::page(GFP_HIGHUSER_MOVABLE);
     let take = || pages.alloc_in(ZONE, ZONE, &page, RIGHTS).ok().map(|block| block.pfn);
-    let mut owned: Vec<Pfn> = std::iter::from_fn(take).collect();
-    let (gone, kept) = owned.drain(..).partition(|pfn| pfn.0 % nth == 0);
-    pages.free_bulk(&Vec::from_iter::<Vec<Pfn>>(gone), Order(0));
+    let (gone, kept): (Vec<Pfn>, Vec<Pfn>) = std::iter::from_fn(take).partition(|pfn| pfn.0 % nth == 0);
+    pages.free_bulk(&gone, Order(0));
     pages.drain_all();
-    let owned: Rc<RefCell<Vec<Pfn>>> = Rc::new(RefCell::new(kept));
+    let owned = Rc::new(RefCell::new(kept));
     let moving = Rc::clone(&owned);
     pages.machine().on_migrate(move |from, to, order| {
         assert_eq!(order, Order(0));
@@ -40,8 +39,7 @@ fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'sta
         pages.free(from, order).unwrap();
         Ok(())
     });
-    let mut free = FRAMES - owned.borrow().len() as u64;
-    test(pages, &mut free);
+    test(pages, FRAMES - owned.borrow().len() as u64);
     pages.drain_all();
     assert_eq!(pages.validate().unwrap().free, FRAMES - owned.borrow().len() as u64, "all but what is in use");
     let mut seen = owned.borrow().clone();
@@ -76,7 +74,7 @@ fn full_ranges_are_emptied_for_a_request_that_insists() {
 #[test]
 fn frames_that_are_to_stay_free_stay() {
     scattered(2, Compaction::Emptiest, |pages, free| {
-        let keep = *free - PAGEBLOCK.frames();
+        let keep = free - PAGEBLOCK.frames();
         assert_eq!(pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, keep, true), Compacted::default());
         assert!(pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, keep - 1, true).is_enough);
     });
