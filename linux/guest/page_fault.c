@@ -12,8 +12,6 @@
  * Cost: SECONDS for each number of processes. Rejected: a run of fixed length, which needs another length on each host.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -49,16 +47,15 @@ static void stay_on(long index)
 static void enter_group(long task)
 {
 	char path[256];
-	int file;
+	int error;
 
 	snprintf(path, sizeof(path), "%s/%ld", group, task);
 	if (mkdir(path, 0755) && errno != EEXIST)
 		failed("page_fault: %s: %s", path, strerror(errno));
 	snprintf(path, sizeof(path), "%s/%ld/cgroup.procs", group, task);
-	file = open(path, O_WRONLY);
-	if (file < 0 || write(file, "0", 1) != 1)
-		failed("page_fault: %s: %s", path, strerror(errno));
-	close(file);
+	error = tell(path, "0");
+	if (error)
+		failed("page_fault: %s: %s", path, strerror(error));
 }
 
 static void leave_group(long task)
