@@ -4,6 +4,7 @@
  *
  *   framewright.c          what mm/ asks: requests, zones, pageblocks, CPUs, counters
  *   framewright_boot.c     from memblock's map to the allocator
+ *   framewright_compact.c  compaction, which Linux carries out
  *   framewright_proc.c     /proc/framewright
  *   framewright_bench.c    its loops
  *   framewright_support.c  what the part in Rust asks of Linux
@@ -144,6 +145,7 @@ DECLARE_STATIC_KEY_FALSE(fw_listed_key);
 
 /* Runs the loops that the words ask for, and writes what they took, or why not. */
 int fw_bench(int words, char **word, char *result, size_t size);
+
 /* The command line's value, bytes of the allocator's descriptors, and the version of the part in Rust. */
 extern char fw_options[256];
 extern size_t fw_descriptors;
