@@ -20,6 +20,7 @@
 #include "framewright_internal.h"
 
 DEFINE_STATIC_KEY_FALSE(framewright_key);
+DEFINE_STATIC_KEY_FALSE(framewright_apart_key);
 DEFINE_STATIC_KEY_FALSE(fw_listed_key);
 
 static u32 fw_type(int migratetype)
@@ -82,6 +83,17 @@ u32 fw_rights(unsigned int order, unsigned int alloc_flags)
 	if (alloc_flags & ALLOC_KSWAPD)
 		flags |= FW_KSWAPD;
 	return flags;
+}
+
+/* A request for several pages that may fail, fails rather. */
+bool framewright_mixes(unsigned int order, gfp_t gfp_mask, unsigned int *alloc_flags)
+{
+	bool is_optional = order && (gfp_mask & (__GFP_NORETRY | __GFP_NOFAIL)) == __GFP_NORETRY;
+
+	if (is_optional || !(*alloc_flags & framewright_apart()))
+		return false;
+	*alloc_flags &= ~ALLOC_NOFRAGMENT;
+	return true;
 }
 
 static noinline struct page *fw_alloc(struct zone *preferred, struct zone *zone, unsigned int order,

@@ -25,6 +25,12 @@ DECLARE_STATIC_KEY_FALSE(framewright_key);
 /* Before memory is freed for the first time; memblock still works. */
 void __init framewright_boot(void);
 
+/* ALLOC_NOFRAGMENT where mobilities are mixed only when nothing else is left, 0 elsewhere. */
+DECLARE_STATIC_KEY_FALSE(framewright_apart_key);
+#define framewright_apart() (static_branch_unlikely(&framewright_apart_key) ? ALLOC_NOFRAGMENT : 0)
+/* Nothing else is left: gives the flag up, and returns whether that was done. */
+bool framewright_mixes(unsigned int order, gfp_t gfp_mask, unsigned int *alloc_flags);
+
 /* A block of a zone, or NULL. Watermarks are the caller's. */
 struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
 			       unsigned int alloc_flags, int migratetype);
@@ -89,6 +95,12 @@ static inline bool framewright_page_buddy(const struct page *page)
 /* At the end of mm/internal.h: what its readers mean by a free block. */
 #if defined(__MM_INTERNAL_H) && !defined(FRAMEWRIGHT_BUDDIES)
 #define FRAMEWRIGHT_BUDDIES
+
+/* Without a zone DMA32, Linux never sets it, and makes it 0. */
+#ifndef CONFIG_ZONE_DMA32
+#undef ALLOC_NOFRAGMENT
+#define ALLOC_NOFRAGMENT 0x100
+#endif
 
 static inline unsigned int framewright_buddy_order(const struct page *page)
 {

@@ -121,6 +121,8 @@ void __init framewright_boot(void)
 	static_branch_enable(&framewright_key);
 	if (fw_linux_serves_listed())
 		static_branch_enable(&fw_listed_key);
+	if (fw_linux_keeps_apart())
+		static_branch_enable(&framewright_apart_key);
 	fw_descriptors = bytes;
 	pr_info("%s, version %s: %u CPUs, %u nodes, %lu pages, %zu KiB of descriptors (%zu bytes a page)\n", fw_options,
 		fw_version(), nr_cpu_ids, num_online_nodes(), frames, bytes >> 10, bytes / frames);

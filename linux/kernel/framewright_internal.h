@@ -87,6 +87,7 @@ u64 fw_linux_alloc_at(u16 record, u32 zone, u32 order, u32 migratetype);
 bool fw_linux_free(u64 pfn, u32 order);
 bool fw_linux_free_at(u16 record, u64 pfn, u32 order);
 bool fw_linux_serves_listed(void);
+bool fw_linux_keeps_apart(void);
 bool fw_linux_split(u64 pfn, u32 order);
 bool fw_linux_has_block(u32 zone, u32 order, u32 flags);
 u64 fw_linux_free_blocks(u32 zone, u32 order, u32 migratetype);

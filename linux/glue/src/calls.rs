@@ -1,7 +1,7 @@
 //! Allocating and freeing, and what Linux asks about a zone. A zone is its number: node times 4, plus kind.
 #![allow(unsafe_code, reason = "the functions are called from C by name")]
 
-use framewright::mechanisms::Compaction;
+use framewright::mechanisms::{Compaction, Nofragment};
 use framewright::request::{__GFP_KSWAPD_RECLAIM, __GFP_MOVABLE, __GFP_RECLAIMABLE};
 use framewright::units::{CpuId, MigrateType, Order, Pfn, ZoneIdx};
 use framewright::{Gfp, Request, Rights};
@@ -136,6 +136,12 @@ fn free_at(record: u16, pfn: u64, order: Order) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_linux_serves_listed() -> bool {
     pages().is_some_and(|pages| pages.serves_listed())
+}
+
+/// Whether mobilities are mixed only when nothing else is left; Linux reclaims and compacts before.
+#[unsafe(no_mangle)]
+pub extern "C" fn fw_linux_keeps_apart() -> bool {
+    pages().is_some_and(|pages| pages.mechanisms().nofragment == Nofragment::Enforced)
 }
 
 /// Frees a block, or a part of one; false if it is not allocated.
