@@ -96,6 +96,18 @@ bool framewright_mixes(unsigned int order, gfp_t gfp_mask, unsigned int *alloc_f
 	return true;
 }
 
+unsigned long framewright_mixed(struct zone *zone)
+{
+	unsigned long frames = 0;
+	unsigned int order;
+
+	for (order = 0; order < pageblock_order; order++) {
+		frames += framewright_blocks(zone, order, MIGRATE_UNMOVABLE) << order;
+		frames += framewright_blocks(zone, order, MIGRATE_RECLAIMABLE) << order;
+	}
+	return frames;
+}
+
 static noinline struct page *fw_alloc(struct zone *preferred, struct zone *zone, unsigned int order,
 				      unsigned int alloc_flags, int migratetype)
 {

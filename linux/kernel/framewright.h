@@ -30,6 +30,8 @@ DECLARE_STATIC_KEY_FALSE(framewright_apart_key);
 #define framewright_apart() (static_branch_unlikely(&framewright_apart_key) ? ALLOC_NOFRAGMENT : 0)
 /* Nothing else is left: gives the flag up, and returns whether that was done. */
 bool framewright_mixes(unsigned int order, gfp_t gfp_mask, unsigned int *alloc_flags);
+/* Free pages that a movable request may not have yet: in blocks of other mobilities, smaller than a pageblock. */
+unsigned long framewright_mixed(struct zone *zone);
 
 /* A block of a zone, or NULL. Watermarks are the caller's. */
 struct page *framewright_alloc(struct zone *preferred, struct zone *zone, unsigned int order,

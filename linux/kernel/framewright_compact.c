@@ -49,6 +49,8 @@ enum compact_result framewright_compact(struct compact_control *cc)
 
 	if (zone_watermark_ok(zone, cc->order, mark, cc->highest_zoneidx, cc->alloc_flags))
 		return COMPACT_SUCCESS;
+	if (framewright_apart())
+		keep += framewright_mixed(zone);
 	if (zone_page_state(zone, NR_FREE_PAGES) <= keep + pageblock_nr_pages || !down_read_trylock(&fw_compaction))
 		return COMPACT_SKIPPED;
 	/* Pages that wait for their list cannot be isolated. */
