@@ -48,9 +48,9 @@ pub struct Machine {
     /// thpfioscale] (x86_64)
     #[arg(long, value_name = "SIZE")]
     pub low_memory: Option<String>,
-    /// Number of NUMA nodes, which share memory and CPUs evenly (x86_64)
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub nodes: u32,
+    /// Number of NUMA nodes, which share memory and CPUs evenly [default: 1, and 2 for numa] (x86_64)
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
     /// How QEMU runs instructions (x86_64)
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -98,7 +98,7 @@ impl Machine {
         match arch {
             Arch::Um => {
                 tools::check(&[Step::Um])?;
-                if self.icount || self.low_memory.is_some() || self.accel == Accel::Kvm || self.nodes != 1 {
+                if self.icount || self.low_memory.is_some() || self.accel == Accel::Kvm || self.nodes.is_some() {
                     bail!("--icount, --low-memory, --nodes and --accel kvm need --arch x86_64");
                 }
                 // Without random addresses every boot has the same memory: its first page follows the program's heap.
@@ -149,7 +149,7 @@ impl Machine {
     ///
     /// The last node has the memory that is left. A node without CPUs is possible.
     fn numa(&self, memory: u64, cpus: u32) -> Result<Vec<String>> {
-        let nodes = self.nodes;
+        let nodes = self.nodes.unwrap_or(1);
         let share = memory.checked_div(nodes.into()).unwrap_or_default();
         if share < 64 {
             bail!("--nodes {nodes}: each of at least one node needs 64M of the {memory}M");
@@ -191,8 +191,9 @@ mod tests {
 
     #[test]
     fn nodes_share_memory_and_cpus() {
-        let machine = Machine { cpus: 4, memory: None, low_memory: None, nodes: 1, accel: Accel::Tcg, icount: false };
-        let nodes = |nodes, memory, cpus| Machine { nodes, ..machine.clone() }.numa(memory, cpus).ok();
+        let machine =
+            Machine { cpus: 4, memory: None, low_memory: None, nodes: None, accel: Accel::Tcg, icount: false };
+        let nodes = |nodes, memory, cpus| Machine { nodes: Some(nodes), ..machine.clone() }.numa(memory, cpus).ok();
         assert_eq!(nodes(1, 512, 4), Some(vec![]));
         let three = nodes(3, 500, 4).expect("three nodes").join(" ");
         let wanted = "-object memory-backend-ram,id=node0,size=166M -numa node,nodeid=0,memdev=node0,cpus=0,cpus=1 \

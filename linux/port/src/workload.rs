@@ -39,7 +39,7 @@ pub enum Workload {
     PageBench03,
     /// Such loops: batches of 1 to 16384 pages, as mmtests' pagealloc
     Micro,
-    /// Memory on the node that a program asks for, counted and moved; needs --nodes 2
+    /// Memory on the node that a program asks for, counted and moved (x86_64)
     Numa,
     /// CPUs that go and come beside stress; memory that is to go
     Hotplug,
@@ -111,7 +111,7 @@ fn program(name: &str, arguments: &str) -> String {
 }
 
 impl Workload {
-    /// Gives a machine the memory that the workload wants, where the user has not said otherwise.
+    /// Gives a machine the memory and the nodes that the workload wants, where the user has not said otherwise.
     ///
     /// # Errors
     ///
@@ -125,6 +125,12 @@ impl Workload {
             machine.memory.get_or_insert_with(|| "1G".to_owned());
             let quarter = machine.mebibytes()? / 4;
             machine.low_memory.get_or_insert_with(|| format!("{quarter}M"));
+        }
+        if self == Workload::Numa {
+            if arch == Arch::Um {
+                bail!("numa needs --arch x86_64: User-Mode Linux has one node");
+            }
+            machine.nodes.get_or_insert(2);
         }
         if self == Workload::Deferred {
             machine.memory.get_or_insert_with(|| "2G".to_owned());
@@ -215,5 +221,25 @@ impl Workload {
             Workload::Numa | Workload::Poison | Workload::Deferred => 10,
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Accel;
+
+    #[test]
+    fn a_workload_of_nodes_gets_two() {
+        let machine =
+            Machine { cpus: 4, memory: None, low_memory: None, nodes: None, accel: Accel::Tcg, icount: false };
+        let fitted = |workload: Workload, arch, nodes| {
+            let mut machine = Machine { nodes, ..machine.clone() };
+            workload.fit(arch, &mut machine).ok().map(|()| machine.nodes)
+        };
+        assert_eq!(fitted(Workload::Numa, Arch::X86_64, None), Some(Some(2)));
+        assert_eq!(fitted(Workload::Numa, Arch::X86_64, Some(3)), Some(Some(3)));
+        assert_eq!(fitted(Workload::Boot, Arch::X86_64, None), Some(None));
+        assert_eq!(fitted(Workload::Numa, Arch::Um, None), None, "User-Mode Linux has one node");
     }
 }
