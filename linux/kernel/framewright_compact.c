@@ -80,8 +80,14 @@ static FW_TARGET *fw_get_place(FW_TARGET *from, unsigned long private)
 {
 	struct fw_place *place = (struct fw_place *)private;
 
+	/* Linux tries again, and could not give it back. */
+	if (place->taken)
+		return NULL;
 	place->taken = true;
 	post_alloc_hook(place->page, 0, __GFP_MOVABLE);
+	/* Newer versions leave that to the caller. */
+	if (!page_count(place->page))
+		set_page_refcounted(place->page);
 	return (FW_TARGET *)place->page;
 }
 
