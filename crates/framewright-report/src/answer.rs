@@ -1,0 +1,294 @@
+//! The whole answer to a report: what was asked for, the decision, the verdict and what would have helped.
+
+use framewright::request::{
+    __GFP_DIRECT_RECLAIM, __GFP_KSWAPD_RECLAIM, __GFP_NOFAIL, __GFP_NORETRY, __GFP_NOWARN, __GFP_RETRY_MAYFAIL,
+    __GFP_THISNODE,
+};
+use framewright_table::figures::thousands;
+use serde::Serialize;
+
+use crate::decision::{Case, Decision, MarkName, Outcome, Query, Rights, ZoneAnswer, ZoneCase, decide};
+use crate::remedies::{Remedy, remedies};
+use crate::report::{Context, Kind, Report};
+use crate::trial::Trial;
+
+/// Why the verdict is as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Every zone lacks frames to keep its mark.
+    Watermark,
+    /// A zone keeps its mark and has no block of the order.
+    Fragmentation,
+    /// The order is above the largest block that the kernel manages.
+    Order,
+    /// A memory control group reached its limit.
+    Group,
+    /// The OOM killer was called by hand.
+    ByHand,
+    /// No zone with memory is allowed.
+    NoZone,
+    /// A zone serves the request.
+    Served,
+    /// `vmalloc` found no addresses; zones serve a page.
+    Addresses,
+    /// The report does not have what decides.
+    Unknown,
+}
+
+/// The verdict.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Verdict {
+    /// Whether the request fails.
+    pub outcome: Outcome,
+    /// Why.
+    pub cause: Cause,
+    /// One sentence.
+    pub sentence: String,
+}
+
+/// The request in words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct AskedFor {
+    /// Binary logarithm of the number of frames.
+    pub order: u8,
+    /// Flags by names.
+    pub flags: String,
+    /// Flags that could not be read, and do not count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+    /// What the flags mean, each in a few words.
+    pub words: Vec<String>,
+}
+
+/// The answer to a report.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Answer {
+    /// First line of the report, counted from 1.
+    pub line: u64,
+    /// What the report is about.
+    pub kind: Kind,
+    /// Name of the task.
+    pub task: Option<String>,
+    /// Release of the kernel.
+    pub release: Option<String>,
+    /// Bytes of a frame.
+    pub page_size: Option<u64>,
+    /// Whether an interrupt made the request.
+    pub context: Context,
+    /// The request; `None` for a state alone.
+    pub asked: Option<AskedFor>,
+    /// The decision; `None` without a request or zones.
+    pub decision: Option<Decision>,
+    /// Frames on per-CPU lists: of all CPUs, and of the reporting one; `None` if the report does not say.
+    pub cached: Option<(u64, Option<u64>)>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What would have helped; those that help come first.
+    pub remedies: Vec<Remedy>,
+    /// The request on our allocator.
+    pub tries: Vec<Trial>,
+    /// What the report lacks or garbles.
+    pub missing: Vec<String>,
+}
+
+/// Answers a report.
+pub fn answer(report: &Report) -> Answer {
+    let query = Query::of(report);
+    let has_zones = !report.memory.zones.is_empty();
+    let decision = query.as_ref().filter(|_| has_zones).map(|query| decide(&report.memory, query));
+    let case = decision.as_ref().and_then(|decision| decision.cases.first());
+    let verdict = verdict(report, query.as_ref(), decision.as_ref());
+    let is_theirs = !matches!(verdict.cause, Cause::Group | Cause::ByHand | Cause::Order | Cause::Addresses);
+    let remedies = match (&query, case) {
+        (Some(query), Some(case)) if is_theirs && verdict.outcome != Outcome::Succeeds => remedies(report, query, case),
+        _ => Vec::new(),
+    };
+    let frames = |number: &dyn Fn(&crate::memory::Zone) -> Option<u64>| {
+        report.memory.zones.iter().filter_map(number).reduce(u64::saturating_add)
+    };
+    Answer {
+        line: report.line,
+        kind: report.kind,
+        task: report.task.clone(),
+        release: report.release.clone(),
+        page_size: report.memory.page_size,
+        context: report.context,
+        asked: query.as_ref().map(|query| asked_for(query, case)),
+        cached: frames(&|zone| zone.free_pcp).map(|all| (all, frames(&|zone| zone.local_pcp))),
+        missing: missing(report, query.as_ref(), decision.as_ref()),
+        decision,
+        verdict,
+        remedies,
+        tries: Vec::new(),
+    }
+}
+
+/// Puts a request into words.
+fn asked_for(query: &Query, case: Option<&Case>) -> AskedFor {
+    let gfp = query.gfp;
+    let mut words: Vec<String> = Vec::new();
+    let mut say = |is_so: bool, text: &str| {
+        if is_so {
+            words.push(text.to_owned());
+        }
+    };
+    let waits = gfp.contains(__GFP_DIRECT_RECLAIM);
+    say(waits, "may sleep and reclaim");
+    say(!waits && gfp.contains(__GFP_KSWAPD_RECLAIM), "may not sleep, wakes background reclaim");
+    say(!waits && !gfp.contains(__GFP_KSWAPD_RECLAIM), "may not sleep, wakes nobody");
+    say(waits && gfp.contains(__GFP_NORETRY), "gives up early");
+    say(waits && gfp.contains(__GFP_RETRY_MAYFAIL), "retries, then fails");
+    say(waits && query.order > 3 && !gfp.intersects(__GFP_NORETRY | __GFP_RETRY_MAYFAIL | __GFP_NOFAIL),
+        "fails after one round of reclaim and compaction, since its order is above 3");
+    say(gfp.contains(__GFP_NOFAIL), "may not fail");
+    say(gfp.contains(__GFP_NOWARN), "wants no report");
+    say(gfp.contains(__GFP_THISNODE), "from one node only");
+    if query.mark == MarkName::High {
+        words.push("the last try before the kill keeps the whole high mark".to_owned());
+    } else if let Some(case) = case {
+        words.push(case.rights.in_words().to_owned());
+    }
+    AskedFor { order: query.order, flags: gfp.to_string(), left_out: query.left_out.clone(), words }
+}
+
+fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) -> Verdict {
+    let say = |outcome, cause, sentence: &str| Verdict { outcome, cause, sentence: sentence.to_owned() };
+    if report.kind == Kind::OomByHand {
+        let sentence = "the OOM killer was called by hand (SysRq-f); no request failed";
+        return say(Outcome::Depends, Cause::ByHand, sentence);
+    }
+    if report.is_of_group() {
+        let sentence = "fails by the limit of a memory control group: the machine's zones do not decide";
+        return say(Outcome::Fails, Cause::Group, sentence);
+    }
+    let Some(query) = query else {
+        let sentence = "nothing was asked for: --order and --gfp name a request to try on this state";
+        return say(Outcome::Depends, Cause::Unknown, sentence);
+    };
+    let Some((decision, case)) = decision.and_then(|decision| Some((decision, decision.cases.first()?))) else {
+        let sentence = "cannot be decided: the report ends before the lines of the zones";
+        return say(Outcome::Depends, Cause::Unknown, sentence);
+    };
+    let (cause, why) = why(report, query, case, decision.outcome);
+    if report.kind == Kind::Vmalloc && cause == Cause::Served {
+        let sentence = "zones serve single pages: vmalloc lacked addresses, or asked for more pages than there are";
+        return say(Outcome::Depends, Cause::Addresses, sentence);
+    }
+    let sentence = match decision.outcome {
+        Outcome::Fails => format!("would fail: {why}"),
+        Outcome::Succeeds => format!("would succeed with these numbers: {why}"),
+        Outcome::Depends => format!("depends on what the report does not say; most likely: {why}"),
+    };
+    Verdict { outcome: decision.outcome, cause, sentence }
+}
+
+/// Returns the cause, and the reason in words.
+fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause, String) {
+    let name = |zone: &ZoneCase| format!("{} {}", zone.node, zone.name);
+    if let Some((zone, block)) = case.asked().find_map(|zone| match zone.account.best {
+        ZoneAnswer::Serves { block } => Some((zone, block)),
+        _ => None,
+    }) {
+        let after = match (outcome, report.kind) {
+            (Outcome::Succeeds, Kind::Failure | Kind::Oom | Kind::Stall | Kind::Vmalloc) => {
+                "; memory became free after the try, or a limit that the report does not show applied"
+            }
+            _ => "",
+        };
+        return (Cause::Served, format!("zone {} has a block of order {block} above its mark{after}", name(zone)));
+    }
+    if case.asked().next().is_none() {
+        return (Cause::NoZone, "no zone of the nodes and the kind that it may use has memory".to_owned());
+    }
+    let largest = report.memory.zones.iter().map(|zone| zone.orders.len()).max().unwrap_or(0);
+    if largest > 0 && usize::from(query.order) >= largest {
+        return (Cause::Order, format!("order {} is above {}, the largest of this kernel", query.order, largest - 1));
+    }
+    let blocked = case.asked().filter(|zone| matches!(zone.account.best, ZoneAnswer::NoBlock));
+    if let Some(zone) = blocked.max_by_key(|zone| spare(zone)) {
+        let spare = thousands(spare(zone).max(0));
+        let what = if query.order == 0 { "frame that it may take".to_owned() } else { format!("block of order {}", query.order) };
+        return (Cause::Fragmentation, format!("zone {} has {spare} frames to spare, but no {what}", name(zone)));
+    }
+    let split = case.asked().find_map(|zone| match zone.account.best {
+        ZoneAnswer::ShortOfOrder { order, by } => Some((zone, order, by)),
+        _ => None,
+    });
+    if let Some((zone, order, by)) = split {
+        let by = thousands(by);
+        return (Cause::Fragmentation, format!("zone {} lacks {by} frames in blocks of order {order} or larger", name(zone)));
+    }
+    let short = case.asked().filter_map(|zone| match zone.account.best {
+        ZoneAnswer::Short { by } => Some((zone, by)),
+        _ => None,
+    });
+    match short.min_by_key(|(_, by)| *by) {
+        Some((zone, by)) if case.asked().count() == 1 => {
+            (Cause::Watermark, format!("zone {}, the only one allowed, is short by {} frames", name(zone), thousands(by)))
+        }
+        Some((zone, by)) => (
+            Cause::Watermark,
+            format!("every zone that it may use is below its mark; the nearest, {}, by {} frames", name(zone), thousands(by)),
+        ),
+        None => (Cause::Unknown, "no zone was read".to_owned()),
+    }
+}
+
+/// Returns the frames of a zone above what the request must leave, if everything unknown is in its favour.
+pub(crate) fn spare(zone: &ZoneCase) -> i64 {
+    let account = &zone.account;
+    let usable = i128::from(account.free)
+        - i128::from(account.of_the_block)
+        - i128::from(account.highatomic.least)
+        - i128::from(account.cma.least);
+    let spare = usable - i128::from(account.keep) - i128::from(account.reserve.least) - 1;
+    spare.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// Names what the report lacks, with what follows from it.
+fn missing(report: &Report, query: Option<&Query>, decision: Option<&Decision>) -> Vec<String> {
+    let mut missing = report.unread.clone();
+    let zones = &report.memory.zones;
+    if let Some(query) = query {
+        if !query.left_out.is_empty() {
+            missing.push(format!("flags {} could not be read and do not count", query.left_out.join(", ")));
+        }
+        let waits = query.gfp.contains(__GFP_DIRECT_RECLAIM);
+        if report.context == Context::Unknown && !waits && query.memalloc.len() > 1 {
+            missing.push("no call trace: kswapd may have been interrupted by the request or have made it".to_owned());
+        }
+    }
+    if report.memory.page_size.is_none() && !zones.is_empty() {
+        missing.push("no lists of free blocks: pages count as 4 KiB, and a block of any order as there".to_owned());
+    }
+    if report.memory.kernel.is_none() && query.is_some_and(|query| query.rules.len() > 1) {
+        missing.push("no version of the kernel: --kernel VERSION gives it".to_owned());
+    }
+    let Some(case) = decision.and_then(|decision| decision.cases.first()) else { return missing };
+    for (bounds, what) in [
+        (case.asked().find(|zone| !zone.account.reserve.is_exact()).map(|zone| zone.account.reserve), "lowmem_reserve"),
+        (case.asked().find(|zone| !zone.account.highatomic.is_exact()).map(|zone| zone.account.highatomic), "the reserve for high orders"),
+        (case.asked().find(|zone| !zone.account.cma.is_exact()).map(|zone| zone.account.cma), "free CMA"),
+    ] {
+        if let Some(bounds) = bounds {
+            let (least, most) = (thousands(bounds.least), thousands(bounds.most));
+            missing.push(format!("without {what} the answer lies between {least} and {most} frames of it"));
+        }
+    }
+    let cases = decision.map_or(&[][..], |decision| &decision.cases);
+    for other in cases.iter().skip(1).take(2) {
+        let differs = if other.rules_since == case.rules_since {
+            if other.memalloc { "if kswapd made the request" } else { "if the request interrupted kswapd" }.to_owned()
+        } else {
+            format!("by the rules since {}", other.rules_since)
+        };
+        let outcome = match other.outcome {
+            Outcome::Fails => "it would fail as well",
+            Outcome::Succeeds => "it would succeed",
+            Outcome::Depends => "it depends",
+        };
+        missing.push(format!("{differs}, {outcome}, {}", Rights::in_words(other.rights)));
+    }
+    missing
+}

@@ -1,0 +1,205 @@
+//! The decision about one zone: does it keep its mark, and has it a block?
+
+use serde::Serialize;
+
+use super::rules::{Rights, Rules};
+use crate::memory::{ListType, Types, Zone};
+
+/// A number that a report prints, or the bounds of one that it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Bounds {
+    /// The least that it can be.
+    pub least: u64,
+    /// The most that it can be.
+    pub most: u64,
+}
+
+impl Bounds {
+    /// Returns the bounds of a known number.
+    pub const fn exact(number: u64) -> Bounds {
+        Bounds { least: number, most: number }
+    }
+
+    /// Returns whether the number is known.
+    pub const fn is_exact(self) -> bool {
+        self.least == self.most
+    }
+}
+
+/// Which mark counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkName {
+    /// The last try of the slow path.
+    Min,
+    /// The last try before the OOM killer acts.
+    High,
+}
+
+/// The question to a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Question {
+    pub(crate) rules: Rules,
+    pub(crate) rights: Rights,
+    pub(crate) mark: MarkName,
+    pub(crate) order: u8,
+    /// Frames that requests of this kind must leave.
+    pub(crate) reserve: Bounds,
+}
+
+/// What a zone answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum ZoneAnswer {
+    /// It serves the request from a block of this order.
+    Serves {
+        /// Order of the smallest block that the request may take.
+        block: u8,
+    },
+    /// It lacks frames to keep its mark.
+    Short {
+        /// Frames that are missing.
+        by: u64,
+    },
+    /// It lacks frames in blocks of a larger order (before 4.4).
+    ShortOfOrder {
+        /// The order from which on there is too little.
+        order: u8,
+        /// Frames that are missing.
+        by: u64,
+    },
+    /// It keeps its mark, but has no block of the order that the request may take.
+    NoBlock,
+}
+
+impl ZoneAnswer {
+    /// Returns whether the zone serves the request.
+    pub const fn serves(self) -> bool {
+        matches!(self, ZoneAnswer::Serves { .. })
+    }
+}
+
+/// The account of one zone. All sizes are in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Account {
+    /// Free frames.
+    pub free: u64,
+    /// Of a block of the order, the frames after the first, which must not count.
+    pub of_the_block: u64,
+    /// Frames of the reserve for high orders that do not count.
+    pub highatomic: Bounds,
+    /// Frames of contiguous memory areas that do not count.
+    pub cma: Bounds,
+    /// The mark.
+    pub mark: u64,
+    /// The part of the mark that the request must leave.
+    pub keep: u64,
+    /// The frames left to requests that cannot use a higher zone.
+    pub reserve: Bounds,
+    /// The answer if everything unknown is in the request's favour.
+    pub best: ZoneAnswer,
+    /// The answer if everything unknown is against it.
+    pub worst: ZoneAnswer,
+}
+
+/// Decides about one zone.
+pub(crate) fn account(zone: &Zone, question: &Question) -> Account {
+    let Question { rules, rights, order, .. } = *question;
+    let mark = match question.mark {
+        MarkName::Min if rights.ignores_boost => zone.min.saturating_sub(zone.boost.unwrap_or(0)),
+        MarkName::Min => zone.min,
+        MarkName::High => zone.high,
+    };
+    let highatomic = if rights.counts_highatomic { Bounds::default() } else { highatomic(zone, rules) };
+    let cma = if rights.takes_cma { Bounds::default() } else { cma(zone, rules) };
+    let mut account = Account {
+        free: zone.free,
+        of_the_block: (1 << order.min(63)) - 1,
+        highatomic,
+        cma,
+        mark,
+        keep: if rights.no_watermarks { 0 } else { rights.keep(mark) },
+        reserve: if rights.no_watermarks { Bounds::default() } else { question.reserve },
+        best: ZoneAnswer::NoBlock,
+        worst: ZoneAnswer::NoBlock,
+    };
+    account.best = answer(zone, question, &account, |bounds| bounds.least);
+    account.worst = answer(zone, question, &account, |bounds| bounds.most);
+    account
+}
+
+fn answer(zone: &Zone, question: &Question, account: &Account, choose: impl Fn(Bounds) -> u64) -> ZoneAnswer {
+    let Question { rules, rights, order, .. } = *question;
+    let signed = |frames: u64| i128::from(frames);
+    if !rights.no_watermarks {
+        let counted = signed(account.free) - signed(account.of_the_block);
+        let usable = counted - signed(choose(account.highatomic)) - signed(choose(account.cma));
+        let lacking = signed(account.keep) + signed(choose(account.reserve)) + 1 - usable;
+        if lacking > 0 {
+            return ZoneAnswer::Short { by: lacking as u64 };
+        }
+        if rules.loops() {
+            let left_out = if rules.loop_leaves_cma_out() { choose(account.cma) } else { 0 };
+            let (mut left, mut keep) = (counted - signed(left_out), signed(account.keep));
+            for (smaller, free) in zone.orders.iter().enumerate().take(usize::from(order)) {
+                left -= signed(free.blocks.saturating_mul(1 << smaller.min(63)));
+                keep /= 2;
+                if left <= keep {
+                    return ZoneAnswer::ShortOfOrder { order: smaller as u8 + 1, by: (keep + 1 - left) as u64 };
+                }
+            }
+        }
+    }
+    match block(zone, rights, order) {
+        Some(block) => ZoneAnswer::Serves { block },
+        None => ZoneAnswer::NoBlock,
+    }
+}
+
+/// Returns the order of the smallest block that the request may take.
+///
+/// Without a list of blocks, a request for one frame finds one, and a larger one is given the benefit of the doubt.
+fn block(zone: &Zone, rights: Rights, order: u8) -> Option<u8> {
+    if zone.orders.is_empty() {
+        return Some(order);
+    }
+    let found = zone.orders.iter().enumerate().skip(usize::from(order)).find(|(_, free)| {
+        free.blocks > 0 && free.types.is_none_or(|types| usable(types, rights).next().is_some())
+    });
+    found.map(|(order, _)| order as u8)
+}
+
+/// Returns those of `types` that the request may take.
+fn usable(types: Types, rights: Rights) -> impl Iterator<Item = ListType> {
+    types.iter().filter(move |one| match one {
+        ListType::HighAtomic => rights.takes_highatomic,
+        ListType::Cma => rights.takes_cma,
+        ListType::Isolate => false,
+        ListType::Unmovable | ListType::Movable | ListType::Reclaimable | ListType::Reserve => true,
+    })
+}
+
+/// Returns the frames of the reserve for high orders that do not count as free.
+fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
+    if !rules.knows_highatomic() {
+        return Bounds::default();
+    }
+    let (least, most) = zone.frames_of(ListType::HighAtomic);
+    if rules.counts_free_highatomic() {
+        return zone.free_highatomic.map_or(Bounds { least, most }, Bounds::exact);
+    }
+    // The reserve grows by pageblocks while it is at most a hundredth of the zone.
+    let managed = zone.managed.or(zone.present).unwrap_or(0);
+    let limit = managed / 100 + 512;
+    zone.reserved_highatomic.map_or(Bounds { least, most: most.max(limit) }, Bounds::exact)
+}
+
+/// Returns the free frames of contiguous memory areas.
+fn cma(zone: &Zone, rules: Rules) -> Bounds {
+    if !rules.knows_cma() {
+        return Bounds::default();
+    }
+    let (least, most) = zone.frames_of(ListType::Cma);
+    let has_letters = zone.orders.iter().any(|order| order.types.is_some());
+    zone.free_cma.map_or(if has_letters { Bounds { least, most } } else { Bounds::default() }, Bounds::exact)
+}

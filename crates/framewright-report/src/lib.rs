@@ -1,0 +1,10 @@
+#![forbid(unsafe_code)]
+//! x
+mod answer_text;
+pub mod answer;
+pub mod trial;
+pub mod remedies;
+pub mod decision;
+pub mod read;
+pub mod report;
+pub mod memory;

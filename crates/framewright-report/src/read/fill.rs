@@ -1,0 +1,325 @@
+//! What a line adds to its report.
+
+use framewright_trace::flags::KernelVersion;
+use regex::Captures;
+
+use super::patterns::{
+    BLOCK, BLOCKS, BOOTED, CONSTRAINT, FAILURE, FIELD, INTERRUPT, MEM_INFO, MEMS_ALLOWED, NODEMASK, OOM, PER_CPU,
+    PER_CPU_LINE, RELEASE, RESERVE, STALL, SWAP, SYSRQ, TOTAL, TRACE, VMALLOC, ZONE,
+};
+use crate::memory::{OrderFree, Types, Zone};
+use crate::report::{Asked, Context, Kind, Report};
+
+/// Most zones of a report: 1,024 nodes of four.
+const ZONES: usize = 4_096;
+/// Most orders of a zone, and zones in a list of reserves.
+const COLUMNS: usize = 64;
+/// Largest number of frames or KiB that is believed: 2^50 KiB are an exbibyte.
+const LARGEST: u64 = 1 << 50;
+/// Most remarks on lines that could not be read.
+const REMARKS: usize = 16;
+/// Largest node whose number is believed.
+const NODES: u32 = 1_024;
+
+/// What became of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Line {
+    /// It was read, or says nothing.
+    Taken,
+    /// It begins a zone that the report has already.
+    Repeated,
+}
+
+/// A report whose lines still come.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) report: Report,
+    /// Frames on all CPUs' lists by node and zone, which kernels before 4.2 print before the zones.
+    per_cpu: Vec<(u32, String, u64)>,
+}
+
+impl Draft {
+    /// Begins a report.
+    pub(super) fn new(report: Report) -> Draft {
+        Draft { report, per_cpu: Vec::new() }
+    }
+
+    /// Ends the report.
+    pub(super) fn end(self) -> Report {
+        let Draft { mut report, per_cpu } = self;
+        for (node, name, frames) in per_cpu {
+            if let Some(zone) = find(&mut report, node, &name) {
+                zone.free_pcp.get_or_insert(frames);
+            }
+        }
+        report.memory.kernel = report.release.as_deref().and_then(KernelVersion::find);
+        report
+    }
+
+    /// Adds a line.
+    pub(super) fn fill(&mut self, text: &str) -> Line {
+        if let Some(found) = PER_CPU.captures(text) {
+            let (node, name) = place(&found);
+            if self.per_cpu.len() < ZONES {
+                self.per_cpu.push((node, name, 0));
+            }
+        } else if let Some(found) = PER_CPU_LINE.captures(text) {
+            let used = number(&found, "used").unwrap_or(0).saturating_add(number(&found, "cold").unwrap_or(0));
+            if let Some((.., frames)) = self.per_cpu.last_mut() {
+                *frames = frames.saturating_add(used);
+            }
+        } else {
+            return fill(&mut self.report, text);
+        }
+        Line::Taken
+    }
+}
+
+/// Returns the report that a line begins, if it is a head.
+pub(super) fn head(text: &str, line: u64) -> Option<Report> {
+    let kinds = [
+        (Kind::Failure, &FAILURE, "page allocation failure"),
+        (Kind::Oom, &OOM, "oom-killer"),
+        (Kind::Stall, &STALL, "page allocation stalls"),
+        (Kind::Vmalloc, &VMALLOC, "vmalloc"),
+    ];
+    let (kind, found) = kinds
+        .into_iter()
+        .filter(|(.., word)| text.contains(word))
+        .find_map(|(kind, pattern, _)| Some((kind, pattern.captures(text)?)))?;
+    let order = found.name("order").and_then(|order| order.as_str().parse::<i32>().ok());
+    let is_by_hand = kind == Kind::Oom && order == Some(-1);
+    let mut report = Report::new(line, if is_by_hand { Kind::OomByHand } else { kind });
+    report.task = found.name("task").map(|task| task.as_str().to_owned());
+    let number = found.name("number").and_then(|number| {
+        let text = number.as_str();
+        u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+    });
+    let names = found.name("names").map(|names| names.as_str().split_whitespace().collect::<String>());
+    report.asked = Some(Asked {
+        order: order.and_then(|order| u8::try_from(order).ok()).filter(|&order| usize::from(order) < COLUMNS),
+        number,
+        names: names.filter(|names| !names.is_empty()),
+        nodemask: NODEMASK.captures(text).and_then(|found| nodes(&found["nodes"])),
+        mems_allowed: MEMS_ALLOWED.captures(text).and_then(|found| nodes(&found["nodes"])),
+    });
+    if kind == Kind::Vmalloc && report.asked.as_ref().is_some_and(|asked| asked.order.is_none()) {
+        report.asked.iter_mut().for_each(|asked| asked.order = Some(0));
+    }
+    Some(report)
+}
+
+/// Returns whether a line begins a state of memory.
+pub(super) fn is_begin_of_state(text: &str) -> bool {
+    MEM_INFO.is_match(text) || SYSRQ.is_match(text)
+}
+
+/// Returns the release of the kernel that boots.
+pub(super) fn release_at_boot(text: &str) -> Option<String> {
+    let found = text.contains("Linux version").then(|| BOOTED.captures(text)).flatten()?;
+    Some(found["release"].to_owned())
+}
+
+/// Adds a line about a zone or the whole machine.
+fn fill(report: &mut Report, text: &str) -> Line {
+    if let Some(found) = ZONE.captures(text) {
+        return zone(report, &found, text);
+    }
+    if let Some(found) = RESERVE.captures(text) {
+        let numbers = found["numbers"].split_whitespace().take(COLUMNS);
+        let reserve = numbers.map(|number| number.parse::<i64>().map_or(0, |frames| frames.max(0) as u64)).collect();
+        if let Some(zone) = report.memory.zones.last_mut().filter(|zone| zone.lowmem_reserve.is_none()) {
+            zone.lowmem_reserve = Some(reserve);
+        }
+        return Line::Taken;
+    }
+    if let Some(found) = BLOCKS.captures(text) {
+        blocks(report, &found);
+        return Line::Taken;
+    }
+    others(report, text);
+    Line::Taken
+}
+
+/// Lines that are not about a zone.
+fn others(report: &mut Report, text: &str) {
+    if let Some(found) = RELEASE.captures(text) {
+        if report.task.is_none() {
+            report.task = Some(found["task"].to_owned());
+        }
+        report.release = Some(found["release"].to_owned());
+    } else if let Some(found) = CONSTRAINT.captures(text) {
+        report.constraint = Some(found["name"].to_owned());
+        let asked = report.asked.get_or_insert_default();
+        asked.nodemask = NODEMASK.captures(text).and_then(|found| nodes(&found["nodes"])).or(asked.nodemask.take());
+        asked.mems_allowed = MEMS_ALLOWED.captures(text).and_then(|found| nodes(&found["nodes"]));
+    } else if text.contains("cpuset=")
+        && let Some(found) = MEMS_ALLOWED.captures(text)
+    {
+        report.asked.iter_mut().for_each(|asked| asked.mems_allowed = nodes(&found["nodes"]));
+    } else if text.starts_with("Memory cgroup") || text.contains("killed as a result of limit of") {
+        report.constraint.get_or_insert_with(|| "CONSTRAINT_MEMCG".to_owned());
+    } else if let Some(found) = SWAP.captures(text) {
+        let kib = number(&found, "number");
+        match &found["name"] {
+            "Free" => report.memory.free_swap_kib = kib,
+            _ => report.memory.total_swap_kib = kib,
+        }
+    } else if report.memory.zones.is_empty() && TOTAL.is_match(text) {
+        totals(report, text);
+    } else if INTERRUPT.is_match(text) {
+        report.context = Context::Interrupt;
+    } else if report.context == Context::Unknown && TRACE.is_match(text) {
+        report.context = Context::Task;
+    }
+}
+
+fn totals(report: &mut Report, text: &str) {
+    for found in TOTAL.captures_iter(text) {
+        let Some(frames) = number(&found, "number") else { continue };
+        let sum = match &found["name"] {
+            "active_file" | "inactive_file" => &mut report.memory.file,
+            _ => &mut report.memory.slab_reclaimable,
+        };
+        // `slab:` of old kernels includes what cannot be reclaimed, so it says nothing here.
+        if &found["name"] != "slab" {
+            *sum = Some(sum.unwrap_or(0).saturating_add(frames));
+        }
+    }
+}
+
+/// Returns the node and the name of a zone that a line names.
+fn place(found: &Captures<'_>) -> (u32, String) {
+    let node = found.name("node").and_then(|node| node.as_str().parse().ok()).filter(|&node| node < NODES);
+    (node.unwrap_or(0), found["name"].to_owned())
+}
+
+fn number(found: &Captures<'_>, name: &str) -> Option<u64> {
+    found.name(name)?.as_str().parse().ok().filter(|&number| number <= LARGEST)
+}
+
+fn find<'r>(report: &'r mut Report, node: u32, name: &str) -> Option<&'r mut Zone> {
+    report.memory.zones.iter_mut().find(|zone| zone.node == node && zone.name == name)
+}
+
+/// Reads a zone's line. Sizes are kept in KiB until the blocks show the size of a frame.
+fn zone(report: &mut Report, found: &Captures<'_>, text: &str) -> Line {
+    let (node, name) = place(found);
+    if find(report, node, &name).is_some() {
+        return Line::Repeated;
+    }
+    if report.memory.zones.len() >= ZONES {
+        return Line::Taken;
+    }
+    let mut zone = Zone { node, name, ..Zone::default() };
+    let kib = report.memory.page_kib();
+    let mut marks = [None; 3];
+    for found in FIELD.captures_iter(text) {
+        let Some(number) = number(&found, "number") else {
+            remark(report, format!("`{}` is too large", &found[0]));
+            continue;
+        };
+        let frames = if found.name("unit").is_some() { number / kib } else { number };
+        match &found["name"] {
+            "free" => zone.free = frames,
+            "min" => marks[0] = Some(frames),
+            "low" => marks[1] = Some(frames),
+            "high" => marks[2] = Some(frames),
+            "boost" => zone.boost = Some(frames),
+            "reserved_highatomic" => zone.reserved_highatomic = Some(frames),
+            "free_highatomic" => zone.free_highatomic = Some(frames),
+            "free_cma" => zone.free_cma = Some(frames),
+            "managed" => zone.managed = Some(frames),
+            "present" => zone.present = Some(frames),
+            "free_pcp" => zone.free_pcp = Some(frames),
+            "local_pcp" => zone.local_pcp = Some(frames),
+            "active_file" | "inactive_file" => zone.file = Some(zone.file.unwrap_or(0).saturating_add(frames)),
+            "slab_reclaimable" => zone.slab_reclaimable = Some(frames),
+            _ => {}
+        }
+    }
+    let [min, low, high] = marks;
+    if marks.iter().any(Option::is_none) {
+        let name = &zone.name;
+        remark(report, format!("zone {name} of node {node}: the line is cut before the marks, which count as 0"));
+    }
+    (zone.min, zone.low, zone.high) = (min.unwrap_or(0), low.unwrap_or(0), high.unwrap_or(0));
+    report.memory.zones.push(zone);
+    Line::Taken
+}
+
+/// Reads the free blocks of a zone, and from the smallest of them the size of a frame.
+fn blocks(report: &mut Report, found: &Captures<'_>) {
+    let (node, name) = place(found);
+    let mut orders: Vec<OrderFree> = Vec::new();
+    let mut first = None;
+    for block in BLOCK.captures_iter(&found["blocks"]).take(COLUMNS) {
+        let (Some(count), Some(size)) = (number(&block, "count"), number(&block, "size")) else { break };
+        let first = *first.get_or_insert(size);
+        // Each is twice as large as the one before; a line that has lost one is not read further.
+        if first == 0 || !first.is_power_of_two() || Some(size) != first.checked_shl(orders.len() as u32) {
+            remark(report, format!("zone {name} of node {node}: `{}` does not follow in the row of orders", &block[0]));
+            break;
+        }
+        let types = block.name("letters").map(|letters| Types::of_letters(letters.as_str()));
+        orders.push(OrderFree { blocks: count, types: types.flatten(), by_type: None });
+    }
+    if let Some(size) = first.filter(|size| (4..=1024).contains(size)) {
+        rescale(report, size);
+    }
+    // The kernel prints letters for every order with a block, or for none.
+    if orders.iter().any(|order| order.types.is_some()) {
+        orders.iter_mut().filter(|order| order.blocks == 0).for_each(|order| order.types = Some(Types::default()));
+    }
+    match find(report, node, &name) {
+        Some(zone) if zone.orders.is_empty() => zone.orders = orders,
+        Some(_) => {}
+        None => remark(report, format!("zone {name} of node {node} has free blocks, but no line of its own")),
+    }
+}
+
+/// Notes the size of a frame, and turns numbers that were read with another one into frames.
+fn rescale(report: &mut Report, kib: u64) {
+    let before = report.memory.page_kib();
+    report.memory.page_size = Some(kib * 1024);
+    if before == kib {
+        return;
+    }
+    let scaled = |frames: u64| frames.saturating_mul(before) / kib;
+    for zone in &mut report.memory.zones {
+        for frames in [&mut zone.free, &mut zone.min, &mut zone.low, &mut zone.high] {
+            *frames = scaled(*frames);
+        }
+        let optional = [
+            &mut zone.boost,
+            &mut zone.reserved_highatomic,
+            &mut zone.free_highatomic,
+            &mut zone.free_cma,
+            &mut zone.managed,
+            &mut zone.present,
+            &mut zone.free_pcp,
+            &mut zone.local_pcp,
+            &mut zone.file,
+            &mut zone.slab_reclaimable,
+        ];
+        optional.into_iter().for_each(|frames| *frames = frames.map(scaled));
+    }
+}
+
+fn remark(report: &mut Report, text: String) {
+    if report.unread.len() < REMARKS {
+        report.unread.push(text);
+    }
+}
+
+/// Reads nodes as `0-1,3`; `None` for `(null)`, which allows all, and for what cannot be read.
+fn nodes(text: &str) -> Option<Vec<u32>> {
+    let ranges = framewright_table::ranges::<u32>(text)?;
+    if ranges.is_empty() || ranges.len() > NODES as usize || ranges.iter().any(|range| *range.end() >= NODES) {
+        return None;
+    }
+    let mut nodes: Vec<u32> = ranges.into_iter().flatten().collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    Some(nodes)
+}

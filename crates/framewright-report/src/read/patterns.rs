@@ -1,0 +1,89 @@
+//! The kernel's formats, as patterns.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::clean::pattern;
+
+/// Defines patterns that are compiled when they are first used.
+macro_rules! patterns {
+    ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
+        $($(#[$doc])* pub(super) static $name: LazyLock<Regex> = LazyLock::new(|| pattern($text));)*
+
+        #[cfg(test)]
+        pub(super) fn all() -> Vec<&'static Regex> {
+            vec![$(&$name),*]
+        }
+    };
+}
+
+patterns! {
+    /// The head of a failure.
+    FAILURE = concat!(
+        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
+        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+    );
+    /// The head of a stall.
+    STALL = concat!(
+        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation stalls for \d+ms,\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
+        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+    );
+    /// The head of a failed `vmalloc`.
+    VMALLOC = concat!(
+        r"^(?:(?P<task>\S.{0,40}?):\s+)?(?:vmalloc: allocation failure|vmalloc error|vmalloc size)\b.*?,\s*mode:\s*",
+        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+    );
+    /// The head of an OOM report.
+    OOM = concat!(
+        r"^(?P<task>\S.{0,40}?)\s+invoked oom-killer:\s*gfp_mask=(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        r".*?\border=\s*(?P<order>-?\d+)",
+    );
+    /// Nodes of a memory policy.
+    NODEMASK = r"\bnodemask=(?P<nodes>\(null\)|[\d,\-]*\d)";
+    /// Nodes of a cpuset.
+    MEMS_ALLOWED = r"\bmems_allowed=(?P<nodes>[\d,\-]*\d)";
+    /// The limit that an OOM kill names.
+    CONSTRAINT = r"\boom-kill:\s*constraint=(?P<name>CONSTRAINT_[A-Z_]+)";
+    /// The kernel's release in the line of the CPU and the task, and the task.
+    RELEASE = concat!(
+        r"\b[Cc]omm: (?P<task>.{1,40}?),?(?: Kdump: loaded)?(?: Not tainted| Tainted: [^0-9]{1,60}?)",
+        r"\s+(?:\([^()]{1,40}\)\s+)?(?P<release>\d+\.\d+[.\-+\w~]*)",
+    );
+    /// The kernel's release when it boots.
+    BOOTED = r"\bLinux version (?P<release>\d+\.\d+[.\-+\w~]*)";
+    /// A zone's numbers.
+    ZONE = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device) free:";
+    /// A number of a zone.
+    FIELD = r"\b(?P<name>[a-z_]+(?:\([a-z]+\))?):\s?(?P<number>\d+)(?P<unit>[kK]B)?";
+    /// Frames that requests must leave.
+    RESERVE = r"^lowmem_reserve\[\]:(?P<numbers>(?:\s+-?\d+)+)";
+    /// Free blocks of a zone.
+    BLOCKS = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device): (?P<blocks>\d+\*\d+[kK]B.*)";
+    /// Free blocks of an order.
+    BLOCK = r"(?P<count>\d+)\*(?P<size>\d+)[kK]B(?:\s*\((?P<letters>[A-Z]+)\))?";
+    /// The head of the lists of each CPU.
+    PER_CPU = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device) per-cpu:";
+    /// The lists of a CPU: before 2.6.25 of hot and cold frames.
+    PER_CPU_LINE = r"^CPU\s+\d+:\s+(?:Hot:\s+)?hi:\s*\d+,\s*btch:\s*\d+\s+usd:\s*(?P<used>\d+)(?:.*usd:\s*(?P<cold>\d+))?";
+    /// Numbers of the whole machine, in frames.
+    TOTAL = r"\b(?P<name>active_file|inactive_file|slab_reclaimable|slab):(?P<number>\d+)(?:\s|$)";
+    /// Swap.
+    SWAP = r"^(?P<name>Free|Total) swap\s*[=:]\s*(?P<number>\d+)\s?kB";
+    /// The begin of a state without a request.
+    SYSRQ = r"(?i)\bsysrq\s*:.*\bshow memory\b";
+    /// The begin of a state.
+    MEM_INFO = r"(?i)^mem-info:";
+    /// A call trace of an interrupt.
+    INTERRUPT = r"^\s*<(?:IRQ|SOFTIRQ|NMI)>|\b(?:__do_softirq|do_softirq|net_rx_action|irq_exit\w*|__irq_svc|el1_irq|el1h_64_irq|do_IRQ|handle_softirqs)\b";
+    /// A call trace.
+    TRACE = r"(?i)^(?:call trace|backtrace|stack):|\b\w+\+0x[0-9a-f]+/0x[0-9a-f]+";
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_pattern_compiles() {
+        assert!(super::all().len() > 20);
+    }
+}
