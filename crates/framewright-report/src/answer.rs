@@ -26,6 +26,8 @@ pub enum Cause {
     Group,
     /// The OOM killer was called by hand.
     ByHand,
+    /// The handler of page faults called the OOM killer.
+    PageFault,
     /// No zone with memory is allowed.
     NoZone,
     /// A zone serves the request.
@@ -99,7 +101,8 @@ pub fn answer(report: &Report) -> Answer {
     let decision = query.as_ref().filter(|_| has_zones).map(|query| decide(&report.memory, query));
     let case = decision.as_ref().and_then(|decision| decision.cases.first());
     let verdict = verdict(report, query.as_ref(), decision.as_ref());
-    let is_theirs = !matches!(verdict.cause, Cause::Group | Cause::ByHand | Cause::Order | Cause::Addresses);
+    use Cause::{Addresses, ByHand, Group, Order, PageFault};
+    let is_theirs = !matches!(verdict.cause, Group | ByHand | PageFault | Order | Addresses);
     let remedies = match (&query, case) {
         (Some(query), Some(case)) if is_theirs && verdict.outcome != Outcome::Succeeds => remedies(report, query, case),
         _ => Vec::new(),
@@ -162,6 +165,10 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
         let sentence = "fails by the limit of a memory control group: the machine's zones do not decide";
         return say(Outcome::Fails, Cause::Group, sentence);
     }
+    if report.is_of_page_fault() {
+        let sentence = "the handler of page faults called the OOM killer; it asked the allocator for nothing";
+        return say(Outcome::Depends, Cause::PageFault, sentence);
+    }
     let Some(query) = query else {
         let sentence = "nothing was asked for: --order and --gfp name a request to try on this state";
         return say(Outcome::Depends, Cause::Unknown, sentence);
@@ -219,19 +226,18 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
         let by = thousands(by);
         return (Cause::Fragmentation, format!("zone {} lacks {by} frames in blocks of order {order} or larger", name(zone)));
     }
-    let short = case.asked().filter_map(|zone| match zone.account.best {
-        ZoneAnswer::Short { by } => Some((zone, by)),
-        _ => None,
-    });
-    match short.min_by_key(|(_, by)| *by) {
-        Some((zone, by)) if case.asked().count() == 1 => {
-            (Cause::Watermark, format!("zone {}, the only one allowed, is short by {} frames", name(zone), thousands(by)))
-        }
-        Some((zone, by)) => (
-            Cause::Watermark,
-            format!("every zone that it may use is below its mark; the nearest, {}, by {} frames", name(zone), thousands(by)),
-        ),
-        None => (Cause::Unknown, "no zone was read".to_owned()),
+    let short: Vec<String> = case
+        .asked()
+        .filter_map(|zone| match zone.account.best {
+            ZoneAnswer::Short { by } => Some(format!("{} by {}", name(zone), thousands(by))),
+            _ => None,
+        })
+        .collect();
+    let shown = short.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+    let more = if short.len() > 4 { ", …" } else { "" };
+    match short.len() {
+        1 => (Cause::Watermark, format!("the only zone that it may use lacks frames to keep its mark: {shown}")),
+        _ => (Cause::Watermark, format!("every zone that it may use lacks frames to keep its mark: {shown}{more}")),
     }
 }
 
@@ -262,7 +268,7 @@ fn missing(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
     if report.memory.page_size.is_none() && !zones.is_empty() {
         missing.push("no lists of free blocks: pages count as 4 KiB, and a block of any order as there".to_owned());
     }
-    if report.memory.kernel.is_none() && query.is_some_and(|query| query.rules.len() > 1) {
+    if report.memory.kernel.is_none() && decision.is_some_and(|decision| decision.cases.len() > 1) {
         missing.push("no version of the kernel: --kernel VERSION gives it".to_owned());
     }
     let Some(case) = decision.and_then(|decision| decision.cases.first()) else { return missing };

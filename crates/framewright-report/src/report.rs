@@ -1,7 +1,7 @@
 //! One report of a kernel: what was asked for, by whom, and the memory at that moment.
 
 use framewright::request::Gfp;
-use framewright_trace::flags::{InMessage, Kernels};
+use framewright_trace::flags::{InMessage, KernelVersion, Kernels};
 use serde::Serialize;
 
 use crate::memory::Memory;
@@ -77,6 +77,8 @@ pub struct Report {
     pub release: Option<String>,
     /// The request; `None` for a state alone.
     pub asked: Option<Asked>,
+    /// The kernel is older than this one, as its lines show.
+    pub before: Option<KernelVersion>,
     /// Where the kernel was.
     pub context: Context,
     /// The limit that an OOM kill names, as `CONSTRAINT_MEMCG`.
@@ -96,11 +98,17 @@ impl Report {
             task: None,
             release: None,
             asked: None,
+            before: None,
             context: Context::Unknown,
             constraint: None,
             memory: Memory::default(),
             unread: Vec::new(),
         }
+    }
+
+    /// Returns whether the OOM killer was called by the handler of page faults, which asks for nothing itself.
+    pub fn is_of_page_fault(&self) -> bool {
+        self.kind == Kind::Oom && self.asked.as_ref().is_some_and(|asked| asked.number == Some(0))
     }
 
     /// Returns whether a memory control group's limit, not the machine's memory, ended the request.

@@ -75,13 +75,15 @@ fn age(report: &Report) -> (KernelVersion, Option<KernelVersion>) {
         (has(&|zone| zone.free_cma.is_some()), (3, 7)),
     ];
     let oldest = oldest.into_iter().find(|(is_so, _)| *is_so).map(|(_, (major, minor))| KernelVersion::new(major, minor));
-    let is_old = holds(ListType::Reserve);
     let has_number_alone = report.asked.as_ref().is_some_and(|asked| asked.names.is_none() && asked.number.is_some());
-    let youngest = match (is_old, has_number_alone) {
-        (true, _) => Some(KernelVersion::new(4, 4)),
-        (_, true) => Some(KernelVersion::new(4, 6)),
-        _ => None,
-    };
+    let has_no_letters = has(&|zone| zone.orders.iter().any(|free| free.blocks > 0 && free.types.is_none()));
+    let youngest = [
+        (has_no_letters, KernelVersion::new(3, 8)),
+        (holds(ListType::Reserve), KernelVersion::new(4, 4)),
+        (has_number_alone, KernelVersion::new(4, 6)),
+    ];
+    let youngest = youngest.into_iter().find(|(is_so, _)| *is_so).map(|(_, version)| version);
+    let youngest = youngest.into_iter().chain(report.before).min();
     (oldest.unwrap_or(KernelVersion { major: 2, minor: 6, patch: 32 }), youngest)
 }
 

@@ -5,8 +5,11 @@
 //! | level, time, caller | `<4>[12345.678901][ T1234] ` |
 //! | a syslog or journal head | `Jan  1 00:00:00 host kernel: ` |
 //! | `dmesg -x` | `kern  :warn  : ` |
+//! | `/dev/kmsg` | `4,1968,241227987,-,caller=T12;` |
+//! | a phone's log | `07-13 08:41:51.341 <4>[309805.658s][pid:1361,cpu5,task]` |
 //! | a mail's quote | `> > ` |
 //! | rsyslog's escape of an end of line | `#012` |
+//! | a mail's quoted-printable text | `order=3D0` |
 //! | a web page's escapes and tags | `&gt;`, `<br>` |
 //! | a terminal's colours, a CR | `\x1b[33m` |
 
@@ -51,7 +54,7 @@ pub(super) fn unescaped(line: &str) -> Cow<'_, str> {
         }
     }
     for (escape, plain) in
-        [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("\u{a0}", " "), ("&amp;", "&")]
+        [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("\u{a0}", " "), ("&amp;", "&"), ("=3D", "="), ("=20", " ")]
     {
         if text.contains(escape) {
             text = Cow::Owned(text.replace(escape, plain));
@@ -66,21 +69,52 @@ pub(super) fn body(line: &str) -> Body<'_> {
         pattern(
             r"(?x)^ (?: [>|\s]
               | <\d{1,3}>
+              | \d+,\d+,\d+,[^;\s]{1,64};
+              | \d{2}-\d{2}\s\d{2}:\d{2}:\d{2}\.\d+
+              | \[\s*\d+\.\d+s\] | \[pid:[^\[\]]{1,64}\]
               | (?-u:[a-z0-9]{2,8})\s*:(?-u:[a-z]{3,7})\s*:\s
               | [^\[\]{}()]{0,80}? \b kernel (?: \[\d+\] )? : \s?
               | \[ \s* (?:[\d.:+\-TZ\s,]|[A-Z][a-z]{1,2}\b)* \]
               | \[ \s* [TC]\d+ \] )+",
         )
     });
-    static CALLER: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[\s*([TC]\d+)\]"));
+    static CALLER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:\[\s*|caller=)([TC]\d+)[\];,]"));
     let head = HEAD.find(line).map_or(0, |found| found.end());
     let caller = CALLER.captures(&line[..head]).and_then(|found| found.get(1));
     Body { text: &line[head..], caller: caller.map_or("", |found| found.as_str()) }
 }
 
+/// Parts of a body that begin lines of their own: the kernel's output of two CPUs may share a line, and so may a whole
+/// report whose ends of lines were lost.
+pub(super) fn parts(body: &str) -> impl Iterator<Item = &str> {
+    static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"(?:\bNode \d+,? )?\b(?:DMA32|DMA|Normal|HighMem|Movable|Device)(?: free:\s?\d+[kK]B|: \d+[*_]\d+[kK]B)",
+            r"|\blowmem_reserve\[\]:|\bMem-Info:|\[\s*\d+\.\d{6}\] "
+        ))
+    });
+    let mut ends: Vec<usize> = BEGIN.find_iter(body).map(|found| found.start()).filter(|&at| at > 0).collect();
+    ends.push(body.len());
+    let mut from = 0;
+    ends.into_iter().map(move |end| {
+        let part = &body[from..end];
+        from = end;
+        part
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_may_hold_several() {
+        let all: Vec<&str> = parts("32*128kB lowmem_reserve[]: 0 Node 0 DMA free:4kB min:0kB [ 1.234567] Mem-Info:").collect();
+        assert_eq!(
+            all,
+            ["32*128kB ", "lowmem_reserve[]: 0 ", "Node 0 DMA free:4kB min:0kB ", "[ 1.234567] ", "Mem-Info:"]
+        );
+    }
 
     #[test]
     fn heads_of_loggers_are_removed() {
@@ -98,11 +132,14 @@ mod tests {
             "> > [12345.678901] Mem-Info:",
             "[12345.678901] host kernel: Mem-Info:",
             "Jan 01 00:00:00 host kernel[123]: Mem-Info:",
+            "4,19685342,241227987454,-,caller=T12845;Mem-Info:",
+            "07-13 08:41:51.341 <4>[309805.658142s][pid:1361,cpu5,sManagerService]Mem-Info:",
         ] {
             assert_eq!(body(line).text, "Mem-Info:", "{line}");
         }
         assert_eq!(body("[    0.123456][ T1234] x").caller, "T1234");
         assert_eq!(body("[    0.123456] [  C12] x").caller, "C12");
+        assert_eq!(body("4,19685342,241227987454,-,caller=T12845;x").caller, "T12845");
         assert_eq!(body("swapper/0: page allocation failure").text, "swapper/0: page allocation failure");
         assert_eq!(body("Node 0 DMA free:4kB").text, "Node 0 DMA free:4kB");
     }

@@ -14,7 +14,7 @@ use crate::report::{Asked, Context, Kind, Report};
 const ZONES: usize = 4_096;
 /// Most orders of a zone, and zones in a list of reserves.
 const COLUMNS: usize = 64;
-/// Largest number of frames or KiB that is believed: 2^50 KiB are an exbibyte.
+/// Largest number of frames or KiB: an exbibyte in KiB. A larger one counts as this.
 const LARGEST: u64 = 1 << 50;
 /// Most remarks on lines that could not be read.
 const REMARKS: usize = 16;
@@ -60,6 +60,7 @@ impl Draft {
     pub(super) fn fill(&mut self, text: &str) -> Line {
         if let Some(found) = PER_CPU.captures(text) {
             let (node, name) = place(&found);
+            self.report.before = Some(KernelVersion::new(4, 2));
             if self.per_cpu.len() < ZONES {
                 self.per_cpu.push((node, name, 0));
             }
@@ -195,7 +196,8 @@ fn place(found: &Captures<'_>) -> (u32, String) {
 }
 
 fn number(found: &Captures<'_>, name: &str) -> Option<u64> {
-    found.name(name)?.as_str().parse().ok().filter(|&number| number <= LARGEST)
+    let digits = found.name(name)?.as_str();
+    Some(digits.parse().unwrap_or(LARGEST).min(LARGEST))
 }
 
 fn find<'r>(report: &'r mut Report, node: u32, name: &str) -> Option<&'r mut Zone> {
@@ -215,10 +217,10 @@ fn zone(report: &mut Report, found: &Captures<'_>, text: &str) -> Line {
     let kib = report.memory.page_kib();
     let mut marks = [None; 3];
     for found in FIELD.captures_iter(text) {
-        let Some(number) = number(&found, "number") else {
-            remark(report, format!("`{}` is too large", &found[0]));
-            continue;
-        };
+        let Some(number) = number(&found, "number") else { continue };
+        if number == LARGEST {
+            remark(report, format!("zone {} of node {node}: `{}` is no size of memory", zone.name, &found[0]));
+        }
         let frames = if found.name("unit").is_some() { number / kib } else { number };
         match &found["name"] {
             "free" => zone.free = frames,

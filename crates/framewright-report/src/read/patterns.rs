@@ -21,7 +21,7 @@ macro_rules! patterns {
 patterns! {
     /// The head of a failure.
     FAILURE = concat!(
-        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
+        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
         r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
     );
     /// The head of a stall.
@@ -59,9 +59,9 @@ patterns! {
     /// Frames that requests must leave.
     RESERVE = r"^lowmem_reserve\[\]:(?P<numbers>(?:\s+-?\d+)+)";
     /// Free blocks of a zone.
-    BLOCKS = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device): (?P<blocks>\d+\*\d+[kK]B.*)";
+    BLOCKS = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device): (?P<blocks>\d+[*_]\d+[kK]B.*)";
     /// Free blocks of an order.
-    BLOCK = r"(?P<count>\d+)\*(?P<size>\d+)[kK]B(?:\s*\((?P<letters>[A-Z]+)\))?";
+    BLOCK = r"(?P<count>\d+)[*_](?P<size>\d+)[kK]B(?:\s*\((?P<letters>[A-Z]+)\))?";
     /// The head of the lists of each CPU.
     PER_CPU = r"^(?:Node (?P<node>\d+),? )?(?P<name>DMA32|DMA|Normal|HighMem|Movable|Device) per-cpu:";
     /// The lists of a CPU: before 2.6.25 of hot and cold frames.

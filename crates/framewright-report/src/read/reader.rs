@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::clean::{body, unescaped};
+use super::clean::{Body, LINE_LIMIT, body, parts, unescaped};
 use super::fill::{Draft, Line, head, is_begin_of_state, release_at_boot};
 use super::unwrap::{Open, Step};
 use crate::report::{Kind, Report};
 
 /// Most callers that print at the same time; a line of a further one counts as one of no caller's.
 const CALLERS: usize = 64;
+
+/// Shortest line that a mail program breaks.
+const SOFT: usize = 60;
 
 /// The lines of one caller (`T1234`, `C2`), or of all if the log names none.
 #[derive(Clone, Debug, Default)]
@@ -24,43 +27,67 @@ pub struct Reader {
     /// Release of the kernel that booted last in this log.
     booted: Option<String>,
     callers: BTreeMap<String, Caller>,
+    /// A line that goes on with the next one.
+    soft: Option<String>,
 }
 
 impl Reader {
     /// Reads the next line; adds the reports that end before it to `ended`.
     pub fn add(&mut self, line: &str, ended: &mut Vec<Report>) {
         self.line += 1;
+        let whole = match self.soft.take() {
+            Some(begun) => begun + line,
+            None => line.to_owned(),
+        };
+        // Quoted-printable text of a mail: a line that ends with `=` goes on.
+        if let Some(begun) = whole.strip_suffix('=').filter(|begun| begun.len() < LINE_LIMIT && begun.len() >= SOFT) {
+            self.soft = Some(begun.to_owned());
+            return;
+        }
+        self.whole(&whole, ended);
+    }
+
+    fn whole(&mut self, line: &str, ended: &mut Vec<Report>) {
         for part in unescaped(line).split('\n') {
-            let body = body(part);
-            let text = body.text.trim_end();
-            if text.is_empty() {
-                continue;
-            }
-            let is_known = self.callers.contains_key(body.caller);
-            let key = if is_known || self.callers.len() < CALLERS { body.caller } else { "" };
+            let Body { text, caller: name } = body(part);
+            let is_known = self.callers.contains_key(name);
+            let key = if is_known || self.callers.len() < CALLERS { name } else { "" };
             let mut caller = self.callers.remove(key).unwrap_or_default();
-            match caller.open.add(self.line, text) {
-                Step::Joined => {}
-                Step::Opened(before) => {
-                    before.into_iter().for_each(|(line, text)| self.complete(&mut caller, line, &text, ended));
-                }
-                Step::Single(head) => {
-                    head.into_iter().for_each(|(line, text)| self.complete(&mut caller, line, &text, ended));
-                    // A line in between does not end an open one, but a report's begin does.
-                    if is_begin_of_state(text)
-                        && let Some((line, open)) = caller.open.close()
-                    {
-                        self.complete(&mut caller, line, &open, ended);
-                    }
-                    self.complete(&mut caller, self.line, text, ended);
+            for text in parts(text) {
+                // A part that was a line has its own head.
+                let text = body(text).text.trim_end();
+                if !text.is_empty() {
+                    self.part(&mut caller, text, ended);
                 }
             }
             self.callers.insert(key.to_owned(), caller);
         }
     }
 
+    fn part(&mut self, caller: &mut Caller, text: &str, ended: &mut Vec<Report>) {
+        match caller.open.add(self.line, text) {
+            Step::Joined => {}
+            Step::Opened(before) => {
+                before.into_iter().for_each(|(line, text)| self.complete(caller, line, &text, ended));
+            }
+            Step::Single(head) => {
+                head.into_iter().for_each(|(line, text)| self.complete(caller, line, &text, ended));
+                // A line in between does not end an open one, but a report's begin does.
+                if is_begin_of_state(text)
+                    && let Some((line, open)) = caller.open.close()
+                {
+                    self.complete(caller, line, &open, ended);
+                }
+                self.complete(caller, self.line, text, ended);
+            }
+        }
+    }
+
     /// Ends all reports that are not complete: the log ends, or pauses.
     pub fn finish(&mut self, ended: &mut Vec<Report>) {
+        if let Some(begun) = self.soft.take() {
+            self.whole(&begun, ended);
+        }
         let mut rest = Vec::new();
         for (_, mut caller) in std::mem::take(&mut self.callers) {
             if let Some((line, text)) = caller.open.close() {

@@ -30,6 +30,8 @@ enum Kind {
     Zone,
     Blocks,
     Reserve,
+    /// `CPU: 2 PID: 10165 Comm: task`
+    Cpu,
 }
 
 /// What a line does to the open one.
@@ -38,7 +40,7 @@ pub(super) enum Step {
     Joined,
     /// It ended the open line, which is complete, and is open now.
     Opened(Option<(u64, String)>),
-    /// It is complete in itself. It ended the head of a report, if one was open; other lines stay open.
+    /// It is complete in itself. It ended an open head of a report or line of a CPU; other lines stay open.
     Single(Option<(u64, String)>),
 }
 
@@ -51,7 +53,8 @@ fn kind_of(body: &str) -> Kind {
         pattern(r"^(?:Node \d+,? )?(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device) free|active_anon):\s?\d+[kK]B")
     });
     static BLOCKS: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^(?:Node \d+,? )?(?:DMA|DMA32|Normal|HighMem|Movable|Device): \d+\*\d+[kK]B"));
+        LazyLock::new(|| pattern(r"^(?:Node \d+,? )?(?:DMA|DMA32|Normal|HighMem|Movable|Device): \d+[*_]\d+[kK]B"));
+    static CPU: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:CPU: \d+.{0,40} Comm|Pid: \d+, comm): [^#]*$"));
     if body.starts_with("lowmem_reserve[]:") {
         Kind::Reserve
     } else if ZONE.is_match(body) {
@@ -62,6 +65,8 @@ fn kind_of(body: &str) -> Kind {
         Kind::Node
     } else if HEAD.is_match(body) {
         Kind::Head
+    } else if CPU.is_match(body) {
+        Kind::Cpu
     } else {
         Kind::None
     }
@@ -83,7 +88,7 @@ impl Open {
         }
         let kind = kind_of(body);
         if kind == Kind::None {
-            return Step::Single(if self.kind == Kind::Head { self.close() } else { None });
+            return Step::Single(if matches!(self.kind, Kind::Head | Kind::Cpu) { self.close() } else { None });
         }
         let before = self.close();
         *self = Open { text: body.trim_end().to_owned(), kind, line };
@@ -100,18 +105,21 @@ impl Open {
         static FIELDS: LazyLock<Regex> = LazyLock::new(|| {
             pattern(r"^\s*(?:[a-z_]+(?:\([a-z]+\))?:\s?\d+[kK]B|pages_scanned:\d|all_unreclaimable\?|\d+[kK]B\s|(?:yes|no)\s*$)")
         });
-        static BLOCKS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:\d+\*\d+[kK]B|\([UMERHCI]+\)|= ?\d+[kK]B)"));
+        static BLOCKS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:\d+[*_]\d+[kK]B|\([UMERHCI]+\)|= ?\d+[kK]B)"));
         static NUMBERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\d+(?:\s+\d+)*\s*$"));
         static HEAD: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r"^\s*(?:mode:|order[:=]|gfp_mask=|nodemask=|cpuset=|mems_allowed=|oom_)"));
+            LazyLock::new(|| pattern(r"^\s*(?:mode:|(?:page )?order[:= ]|gfp_mask=|nodemask=|cpuset=|mems_allowed=|oom_|failed to allocate)"));
+        static CPU: LazyLock<Regex> =
+            LazyLock::new(|| pattern(r"^\s*(?:(?:Kdump|Not tainted|Tainted)\b|(?:[A-Z]\s+)*\d+\.\d+[.\-\w]*(?:\s|$))"));
         static NAME: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r"^\s*(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device)(?: free)?:|free:\d|\d+\*\d+[kK]B)"));
+            LazyLock::new(|| pattern(r"^\s*(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device)(?: free)?:|free:\d|\d+[*_]\d+[kK]B)"));
         match self.kind {
             Kind::None => false,
             Kind::Zone => FIELDS.is_match(body),
             Kind::Blocks => BLOCKS.is_match(body),
             Kind::Reserve => NUMBERS.is_match(body),
             Kind::Node => NAME.is_match(body),
+            Kind::Cpu => CPU.is_match(body),
             Kind::Head => {
                 let is_inside = self.text.matches('(').count() > self.text.matches(')').count();
                 HEAD.is_match(body) || (is_inside && body.contains(')') && !body.contains(": "))
