@@ -14,6 +14,7 @@ pub mod top;
 pub mod sweep;
 pub mod compare;
 pub mod reproduce;
+pub mod why;
 pub mod html;
 pub mod record;
 pub mod sim;

@@ -30,6 +30,8 @@ struct Cli {
 enum Command {
     Replay(command::replay::Replay),
     Explain(command::explain::Explain),
+    Why(command::why::Why),
+    State(command::state::State),
     Convert(command::convert::Convert),
     Record(command::record::Record),
     Doctor(command::doctor::Doctor),
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command.unwrap_or_else(reproduce) {
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Why(why) => why.run(),
+        Command::State(state) => state.run(),
         Command::Convert(convert) => convert.run(),
         Command::Record(record) => record.run(),
         Command::Doctor(doctor) => doctor.run(),

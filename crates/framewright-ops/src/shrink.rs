@@ -159,6 +159,12 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
             simpler.push(Op::Free(handle));
             simpler.extend(fewer(frames).into_iter().map(|frames| Op::FreePart { handle, skip, frames }));
         }
+        Op::FreeBlocks { handle, migratetype, ref blocks } => {
+            let shorter = blocks.split_last().map(|(_, rest)| rest.to_vec());
+            let thinner = blocks.iter().map(|blocks| blocks / 2).collect::<Vec<u64>>();
+            let changed = [shorter, Some(thinner)].into_iter().flatten().filter(|one| one != blocks && !one.is_empty());
+            simpler.extend(changed.map(|blocks| Op::FreeBlocks { handle, migratetype, blocks }));
+        }
         _ => {}
     }
     simpler

@@ -1,15 +1,17 @@
 //! The whole answer to a report: what was asked for, the decision, the verdict and what would have helped.
 
+use framewright::Gfp;
 use framewright::request::{
     __GFP_DIRECT_RECLAIM, __GFP_KSWAPD_RECLAIM, __GFP_NOFAIL, __GFP_NORETRY, __GFP_NOWARN, __GFP_RETRY_MAYFAIL,
-    __GFP_THISNODE,
+    __GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL,
 };
 use framewright_table::figures::thousands;
 use serde::Serialize;
 
 use crate::decision::{Case, Decision, MarkName, Outcome, Query, Rights, ZoneAnswer, ZoneCase, decide};
+use crate::memory::Zone;
 use crate::remedies::{Remedy, remedies};
-use crate::report::{Context, Kind, Report};
+use crate::report::{Asked, Context, Kind, Report};
 use crate::trial::Trial;
 
 /// Why the verdict is as it is.
@@ -80,6 +82,9 @@ pub struct Answer {
     pub context: Context,
     /// The request; `None` for a state alone.
     pub asked: Option<AskedFor>,
+    /// The zones of a state without a request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<Zone>,
     /// The decision; `None` without a request or zones.
     pub decision: Option<Decision>,
     /// Frames on per-CPU lists: of all CPUs, and of the reporting one; `None` if the report does not say.
@@ -88,10 +93,42 @@ pub struct Answer {
     pub verdict: Verdict,
     /// What would have helped; those that help come first.
     pub remedies: Vec<Remedy>,
+    /// For a state without a request: what it would serve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub largest: Vec<Largest>,
     /// The request on our allocator.
     pub tries: Vec<Trial>,
     /// What the report lacks or garbles.
     pub missing: Vec<String>,
+}
+
+/// The largest order that a state serves to one kind of request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Largest {
+    /// Flags of the request.
+    pub flags: &'static str,
+    /// The order; `None` if not even one frame is served.
+    pub order: Option<u8>,
+}
+
+/// Requests that a state without one is tried with.
+const USUAL: [(&str, Gfp); 4] = [
+    ("GFP_KERNEL", GFP_KERNEL),
+    ("GFP_ATOMIC", GFP_ATOMIC),
+    ("GFP_HIGHUSER_MOVABLE", GFP_HIGHUSER_MOVABLE),
+    ("GFP_KERNEL|GFP_DMA32", Gfp(GFP_KERNEL.0 | GFP_DMA32.0)),
+];
+
+/// Returns the largest order that the state of a report serves to the usual kinds of requests.
+fn largest(report: &Report) -> Vec<Largest> {
+    let orders = report.memory.zones.iter().map(|zone| zone.orders.len()).max().unwrap_or(0);
+    let served = |gfp: Gfp| {
+        (0..orders as u8).rev().find(|&order| {
+            let report = Report { asked: Some(Asked::new(gfp, order)), ..report.clone() };
+            Query::of(&report).is_some_and(|query| decide(&report.memory, &query).outcome == Outcome::Succeeds)
+        })
+    };
+    USUAL.into_iter().map(|(flags, gfp)| Largest { flags, order: served(gfp) }).collect()
 }
 
 /// Answers a report.
@@ -107,7 +144,7 @@ pub fn answer(report: &Report) -> Answer {
         (Some(query), Some(case)) if is_theirs && verdict.outcome != Outcome::Succeeds => remedies(report, query, case),
         _ => Vec::new(),
     };
-    let frames = |number: &dyn Fn(&crate::memory::Zone) -> Option<u64>| {
+    let frames = |number: &dyn Fn(&Zone) -> Option<u64>| {
         report.memory.zones.iter().filter_map(number).reduce(u64::saturating_add)
     };
     Answer {
@@ -119,10 +156,12 @@ pub fn answer(report: &Report) -> Answer {
         context: report.context,
         asked: query.as_ref().map(|query| asked_for(query, case)),
         cached: frames(&|zone| zone.free_pcp).map(|all| (all, frames(&|zone| zone.local_pcp))),
+        zones: if query.is_none() { report.memory.zones.clone() } else { Vec::new() },
         missing: missing(report, query.as_ref(), decision.as_ref()),
         decision,
         verdict,
         remedies,
+        largest: if query.is_none() && has_zones { largest(report) } else { Vec::new() },
         tries: Vec::new(),
     }
 }

@@ -45,6 +45,13 @@ impl fmt::Display for Answer {
             labelled(f, "per-CPU lists", &format!("{} free frames{local}, not counted above", thousands(all)), 1)?;
         }
         labelled(f, "verdict", &self.verdict.sentence, 2)?;
+        if !self.largest.is_empty() {
+            let served = self.largest.iter().map(|one| match one.order {
+                Some(order) => format!("{} up to order {order}", one.flags),
+                None => format!("{} nothing", one.flags),
+            });
+            labelled(f, "would serve", &served.collect::<Vec<_>>().join(", "), 2)?;
+        }
         self.changes(f)?;
         self.tries(f)?;
         for (i, text) in self.missing.iter().take(MISSING).enumerate() {
@@ -73,7 +80,9 @@ impl Answer {
 
     /// The zones of the most likely case: those that are asked first, the nearest to serving first.
     fn zones(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(case) = self.decision.as_ref().and_then(|decision| decision.cases.first()) else { return Ok(()) };
+        let Some(case) = self.decision.as_ref().and_then(|decision| decision.cases.first()) else {
+            return self.state(f);
+        };
         let mut rows: Vec<&ZoneCase> = case.zones.iter().collect();
         if rows.len() > ZONES {
             rows.sort_by_key(|zone| (zone.excluded.is_some(), !zone.account.best.serves(), std::cmp::Reverse(spare(zone))));
@@ -107,6 +116,27 @@ impl Answer {
             0 => Ok(()),
             rest => writeln!(f, "  … and {rest} more, further from serving or not asked"),
         }
+    }
+
+    /// The zones of a state without a request.
+    fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.zones.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new("<13>9>9>9>9<2");
+        table.row(cells!["zone, frames", "free", "min", "low", "high", "free blocks by order"]);
+        for zone in self.zones.iter().take(2 * ZONES) {
+            let blocks: Vec<String> = zone.orders.iter().map(|free| free.blocks.to_string()).collect();
+            table.row(cells![
+                "  {}" = format!("{} {}", zone.node, zone.name),
+                "{}" = thousands(zone.free),
+                "{}" = thousands(zone.min),
+                "{}" = thousands(zone.low),
+                "{}" = thousands(zone.high),
+                "{}" = blocks.join(" ")
+            ]);
+        }
+        f.write_str(&table.to_string())
     }
 
     fn changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,8 @@
 
 pub(crate) mod replay;
 pub(crate) mod explain;
+pub(crate) mod state;
+pub(crate) mod why;
 pub(crate) mod convert;
 pub(crate) mod record;
 pub(crate) mod doctor;
@@ -18,6 +20,7 @@ pub(crate) mod proc;
 pub(crate) mod top;
 pub(crate) mod completions;
 pub(crate) mod man;
+mod watch;
 mod recording;
 mod advice;
 mod runs;

@@ -116,6 +116,7 @@ pub(crate) fn environment() -> Result<Environment<'static>, minijinja::Error> {
         ("page.html", include_str!("page.html")),
         ("reproduction.html", include_str!("reproduction.html")),
         ("overview.html", include_str!("overview.html")),
+        ("why.html", include_str!("why.html")),
     ];
     for (name, template) in templates {
         environment.add_template(name, template)?;

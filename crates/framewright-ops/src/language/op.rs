@@ -16,6 +16,7 @@
 //! | `a6 = alloc-nolock order 0 GFP_NOWAIT`, `free-nolock a6` | `alloc_nolock`, `free_nolock` of each block |
 //! | `free a2` | `free` of one block, plain or by a handle; `free_bulk` of several alike, else `free_range` |
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
+//! | `free-blocks a4 Movable 3 0 1` | `free_range` of blocks of these numbers by order, none beside another; their pageblocks get the type |
 //! | `split a1 order 0` | `split` of each larger block |
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4` | `free`, `free_range`, right or wrong |
 //! | `raw-split a1 order 3 to 1` | `split`, right or wrong |
@@ -188,6 +189,8 @@ pub enum Op {
     FreeNolock(Handle),
     /// Frees some frames of a handle, counted from its lowest, as far as they are contiguous.
     FreePart { handle: Handle, skip: u64, frames: u64 },
+    /// Frees blocks of a handle's largest ones, by order, so that no two of them merge, in pageblocks of this type.
+    FreeBlocks { handle: Handle, migratetype: MigrateType, blocks: Vec<u64> },
     /// Splits the blocks that a handle holds.
     Split { handle: Handle, to: Order },
     /// Frees a block that may not be one.
@@ -259,9 +262,11 @@ impl Op {
     /// Returns the handle that the operation refers to.
     pub fn refers_to(&self) -> Option<Handle> {
         match *self {
-            Op::Free(handle) | Op::FreeNolock(handle) | Op::FreePart { handle, .. } | Op::Split { handle, .. } => {
-                Some(handle)
-            }
+            Op::Free(handle)
+            | Op::FreeNolock(handle)
+            | Op::FreePart { handle, .. }
+            | Op::FreeBlocks { handle, .. }
+            | Op::Split { handle, .. } => Some(handle),
             Op::RawFree { place, .. } | Op::RawFreeRange { place, .. } | Op::RawSplit { place, .. } => match place {
                 Place::In(handle, _) => Some(handle),
                 Place::At(_) => None,
@@ -320,6 +325,10 @@ impl fmt::Display for Op {
             Op::Free(handle) => write!(f, "free {handle}"),
             Op::FreeNolock(handle) => write!(f, "free-nolock {handle}"),
             Op::FreePart { handle, skip, frames } => write!(f, "free-part {handle} {skip} {frames}"),
+            Op::FreeBlocks { handle, migratetype, blocks } => {
+                write!(f, "free-blocks {handle} {migratetype}")?;
+                blocks.iter().try_for_each(|blocks| write!(f, " {blocks}"))
+            }
             Op::Split { handle, to } => write!(f, "split {handle} order {to}"),
             Op::RawFree { place, order } => write!(f, "raw-free {place} order {order}"),
             Op::RawFreeRange { place, frames } => write!(f, "raw-free-range {place} {frames}"),

@@ -39,6 +39,11 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
             let handle = handle_of(words)?;
             Op::FreePart { handle, skip: words.number("frames to skip")?, frames: words.number("a number of frames")? }
         }
+        "free-blocks" => {
+            let (handle, migratetype) = (handle_of(words)?, words.migratetype()?);
+            let blocks = blocks(words)?;
+            Op::FreeBlocks { handle, migratetype, blocks }
+        }
         "split" => {
             let handle = handle_of(words)?;
             words.keyword("order")?;
@@ -235,10 +240,15 @@ fn row(words: &mut Words<'_>) -> Result<Row, Reason> {
     }
     words.keyword("type")?;
     let migratetype = words.migratetype()?;
+    Ok(Row::Free { zone, migratetype, blocks: blocks(&mut words)? })
+}
+
+/// Reads numbers of blocks by order, without zeros at the end.
+fn blocks(words: &mut Words<'_>) -> Result<Vec<u64>, Reason> {
     let mut blocks = words.numbers("a number of blocks")?;
     if blocks.len() > COLUMNS {
         return Err(format!("a row has at most {COLUMNS} columns"));
     }
     trim(&mut blocks);
-    Ok(Row::Free { zone, migratetype, blocks })
+    Ok(blocks)
 }

@@ -25,6 +25,7 @@ impl Player<'_> {
             Op::Free(handle) => self.free(handle),
             Op::FreeNolock(handle) => self.free_nolock(handle),
             Op::FreePart { handle, skip, frames } => self.free_part(handle, skip, frames),
+            Op::FreeBlocks { handle, migratetype, ref blocks } => self.free_blocks(handle, migratetype, blocks),
             Op::Split { handle, to } => self.split(handle, to),
             Op::RawFree { place, order } => self.at(place, |pfn| self.raw_free(pfn, order)),
             Op::RawFreeRange { place, frames } => self.at(place, |pfn| self.raw_free_range(pfn, frames)),

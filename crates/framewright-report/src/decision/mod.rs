@@ -24,6 +24,7 @@ use serde::Serialize;
 
 pub use self::rules::{Rights, Rules};
 pub use self::zone::{Account, Bounds, MarkName, ZoneAnswer};
+pub(crate) use self::zone::usable;
 pub(crate) use self::zones::{configured, highest, rank};
 use self::zone::{Question, account};
 use crate::memory::{ListType, Memory, Zone};
@@ -76,9 +77,7 @@ fn age(report: &Report) -> (KernelVersion, Option<KernelVersion>) {
     ];
     let oldest = oldest.into_iter().find(|(is_so, _)| *is_so).map(|(_, (major, minor))| KernelVersion::new(major, minor));
     let has_number_alone = report.asked.as_ref().is_some_and(|asked| asked.names.is_none() && asked.number.is_some());
-    let has_no_letters = has(&|zone| zone.orders.iter().any(|free| free.blocks > 0 && free.types.is_none()));
     let youngest = [
-        (has_no_letters, KernelVersion::new(3, 8)),
         (holds(ListType::Reserve), KernelVersion::new(4, 4)),
         (has_number_alone, KernelVersion::new(4, 6)),
     ];
@@ -99,7 +98,8 @@ impl Query {
         let flags = asked.flags(kernels);
         let mut rules = Rules::candidates(report.memory.kernel, oldest);
         if let (None, Some(end)) = (report.memory.kernel, youngest) {
-            rules.retain(|rules| rules.since() < end);
+            let older: Vec<Rules> = rules.iter().copied().filter(|rules| rules.since() < end).collect();
+            rules = if older.is_empty() { rules } else { older };
         }
         let is_kswapd = report.task.as_deref().is_some_and(|task| task.starts_with("kswapd"));
         let memalloc = match (is_kswapd, report.context) {

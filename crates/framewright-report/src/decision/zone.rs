@@ -170,7 +170,7 @@ fn block(zone: &Zone, rights: Rights, order: u8) -> Option<u8> {
 }
 
 /// Returns those of `types` that the request may take.
-fn usable(types: Types, rights: Rights) -> impl Iterator<Item = ListType> {
+pub(crate) fn usable(types: Types, rights: Rights) -> impl Iterator<Item = ListType> {
     types.iter().filter(move |one| match one {
         ListType::HighAtomic => rights.takes_highatomic,
         ListType::Cma => rights.takes_cma,

@@ -34,6 +34,8 @@ pub(super) struct Body<'t> {
     pub(super) text: &'t str,
     /// Who printed it, as `T1234` or `C2`, if the log says so.
     pub(super) caller: &'t str,
+    /// Whether a logger's head was there.
+    pub(super) has_head: bool,
 }
 
 /// Removes escapes, tags and control sequences. The result may have several lines.
@@ -81,7 +83,7 @@ pub(super) fn body(line: &str) -> Body<'_> {
     static CALLER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:\[\s*|caller=)([TC]\d+)[\];,]"));
     let head = HEAD.find(line).map_or(0, |found| found.end());
     let caller = CALLER.captures(&line[..head]).and_then(|found| found.get(1));
-    Body { text: &line[head..], caller: caller.map_or("", |found| found.as_str()) }
+    Body { text: &line[head..], caller: caller.map_or("", |found| found.as_str()), has_head: !line[..head].trim().is_empty() }
 }
 
 /// Parts of a body that begin lines of their own: the kernel's output of two CPUs may share a line, and so may a whole

@@ -60,7 +60,7 @@ impl Draft {
     pub(super) fn fill(&mut self, text: &str) -> Line {
         if let Some(found) = PER_CPU.captures(text) {
             let (node, name) = place(&found);
-            self.report.before = Some(KernelVersion::new(4, 2));
+            self.report.before = self.report.before.into_iter().chain([KernelVersion::new(4, 2)]).min();
             if self.per_cpu.len() < ZONES {
                 self.per_cpu.push((node, name, 0));
             }
@@ -272,6 +272,8 @@ fn blocks(report: &mut Report, found: &Captures<'_>) {
     // The kernel prints letters for every order with a block, or for none.
     if orders.iter().any(|order| order.types.is_some()) {
         orders.iter_mut().filter(|order| order.blocks == 0).for_each(|order| order.types = Some(Types::default()));
+    } else if orders.iter().any(|order| order.blocks > 0) {
+        report.before = report.before.into_iter().chain([KernelVersion::new(3, 8)]).min();
     }
     match find(report, node, &name) {
         Some(zone) if zone.orders.is_empty() => zone.orders = orders,

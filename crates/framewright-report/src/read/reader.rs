@@ -27,6 +27,8 @@ pub struct Reader {
     /// Release of the kernel that booted last in this log.
     booted: Option<String>,
     callers: BTreeMap<String, Caller>,
+    /// The caller that printed the last line.
+    last: String,
     /// A line that goes on with the next one.
     soft: Option<String>,
 }
@@ -49,7 +51,10 @@ impl Reader {
 
     fn whole(&mut self, line: &str, ended: &mut Vec<Report>) {
         for part in unescaped(line).split('\n') {
-            let Body { text, caller: name } = body(part);
+            let Body { text, caller: name, has_head } = body(part);
+            // A line that a mail has broken goes on without a head.
+            let name = if has_head { name.to_owned() } else { std::mem::take(&mut self.last) };
+            let name = name.as_str();
             let is_known = self.callers.contains_key(name);
             let key = if is_known || self.callers.len() < CALLERS { name } else { "" };
             let mut caller = self.callers.remove(key).unwrap_or_default();
@@ -61,6 +66,7 @@ impl Reader {
                 }
             }
             self.callers.insert(key.to_owned(), caller);
+            self.last = name.to_owned();
         }
     }
 
