@@ -1,4 +1,4 @@
-//! The answer as text: at most [`LINES`] lines of at most 120 columns.
+//! The answer as text: at most 25 lines of at most 120 columns.
 
 use std::fmt;
 
@@ -10,8 +10,6 @@ use crate::decision::{Bounds, Excluded, ZoneAnswer, ZoneCase};
 use crate::remedies::Helps;
 use crate::report::{Context, Kind};
 
-/// Most lines of an answer.
-pub(crate) const LINES: usize = 25;
 /// Width of a line.
 const WIDTH: usize = 118;
 /// Most zones shown.
@@ -151,7 +149,7 @@ impl Answer {
                 Helps::Perhaps => "perhaps",
                 Helps::No => "no",
             };
-            let cost = remedy.cost.map_or(String::new(), |frames| format!("costs {} frames ", thousands(frames)));
+            let cost = remedy.cost.map_or(String::new(), |frames| format!("costs {} frames: ", thousands(frames)));
             table.row(cells!["  {helps}", "{}" = remedy.change, "{}" = fitted(&format!("{cost}{}", remedy.note), 74)]);
         }
         f.write_str(&table.to_string())

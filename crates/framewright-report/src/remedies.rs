@@ -262,7 +262,7 @@ impl Tried<'_> {
         let smaller = |frames: u64| self.changed(|zone| marks.set_min(zone, frames));
         let found = smallest(0, total, |less| self.outcome(&smaller(total - less), self.query) == Outcome::Succeeds)?;
         let change = format!("vm.min_free_kbytes={}", (total - found) * self.memory.page_kib());
-        Some(remedy(change, Helps::Yes, Some(found), "of the reserve, which later requests in need then lack"))
+        Some(remedy(change, Helps::Yes, Some(found), "a smaller reserve for later requests in need"))
     }
 
     fn other_flags(&self) -> Vec<Remedy> {

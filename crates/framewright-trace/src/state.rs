@@ -99,22 +99,40 @@ impl InitialState {
     pub fn read(directory: &Path) -> Result<InitialState> {
         let mut state = InitialState::default();
         for file in StateFile::ALL {
-            if let Some(path) = find(directory, file.name(), &["", ".txt"])? {
-                state.set(file, input::read_whole(&path, TEXT_LIMIT)?, &file_name(&path))?;
-            }
+            state.read_file(directory, file)?;
         }
         if let Some(path) = find(directory, "kpageflags", &["", ".bin"])? {
             state.kpageflags = Some(KPageFlags::parse(input::open(&path)?, &file_name(&path))?);
         }
+        state.read_version(directory)?;
+        Ok(state)
+    }
+
+    /// Reads one of the files, if it is in `directory`.
+    ///
+    /// # Errors
+    /// It is there and cannot be read or is malformed.
+    pub fn read_file(&mut self, directory: &Path, file: StateFile) -> Result<()> {
+        match find(directory, file.name(), &["", ".txt"])? {
+            Some(path) => self.set(file, input::read_whole(&path, TEXT_LIMIT)?, &file_name(&path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the file that names the kernel, if one is in `directory`.
+    ///
+    /// # Errors
+    /// It is there and cannot be read or names none.
+    pub fn read_version(&mut self, directory: &Path) -> Result<()> {
         for name in VERSION_FILES {
             if let Some(path) = find(directory, name, &["", ".txt"])? {
                 let (bytes, file) = (input::read_whole(&path, TEXT_LIMIT)?, file_name(&path));
                 let version = KernelVersion::find(text(&bytes, &file)?);
-                state.kernel =
+                self.kernel =
                     Some(version.ok_or_else(|| TraceError::new(&file, ProcFault::Empty("kernel's version")))?);
             }
         }
-        Ok(state)
+        Ok(())
     }
 
     /// Kernels that can have written these files: the one named, or those with such lines.

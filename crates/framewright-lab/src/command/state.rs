@@ -1,11 +1,13 @@
 //! `framewright state`: what a state of memory, from files of `/proc`, would serve.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use framewright_report::from_proc::report_of;
-use framewright_trace::state::InitialState;
+use framewright_trace::error::{Reason, TraceError};
+use framewright_trace::state::{InitialState, StateFile};
 
 use super::output::quoted;
 use super::why::{RequestArgs, Shown};
@@ -43,9 +45,22 @@ fn page_size(text: &str) -> Result<u64, String> {
 }
 
 impl State {
+    /// Reads the files that a state needs. pagetypeinfo of a running kernel is for root only, and may be missing.
+    fn read(&self) -> Result<InitialState, TraceError> {
+        let mut state = InitialState::default();
+        state.read_file(&self.folder, StateFile::ZoneInfo)?;
+        state.read_file(&self.folder, StateFile::BuddyInfo)?;
+        match state.read_file(&self.folder, StateFile::PageTypeInfo) {
+            Err(error) if matches!(error.reason(), Reason::Io(error) if error.kind() == ErrorKind::PermissionDenied) => {}
+            result => result?,
+        }
+        state.read_version(&self.folder)?;
+        Ok(state)
+    }
+
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let name = self.folder.display();
-        let state = InitialState::read(&self.folder).with_context(|| format!("cannot read the state in {name}"))?;
+        let state = self.read().with_context(|| format!("cannot read the state in {name}"))?;
         let page_size = self.page_size.unwrap_or(rustix::param::page_size() as u64);
         let mut report = report_of(&state, Some(page_size)).map_err(|file| {
             anyhow!("{name} has no {file}; copy buddyinfo and zoneinfo of /proc into it, and pagetypeinfo if you can")

@@ -52,7 +52,7 @@ impl Draft {
                 zone.free_pcp.get_or_insert(frames);
             }
         }
-        report.memory.kernel = report.release.as_deref().and_then(KernelVersion::find);
+        report.memory.kernel = report.release.as_deref().and_then(version);
         report
     }
 
@@ -326,4 +326,10 @@ fn nodes(text: &str) -> Option<Vec<u32>> {
     nodes.sort_unstable();
     nodes.dedup();
     Some(nodes)
+}
+
+/// Returns the version that a release begins with, as 5.15.86 of `5.15.86.mx64.443`.
+fn version(release: &str) -> Option<KernelVersion> {
+    let end = release.match_indices(|c: char| !c.is_ascii_digit()).nth(2).map_or(release.len(), |(at, _)| at);
+    release[..end].parse().ok()
 }
