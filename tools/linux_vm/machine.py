@@ -27,11 +27,18 @@ def check_tools(needed):
         fail("these programs are missing (it runs on Debian 12, x86-64):\n" + "\n".join(missing))
 
 
-def fetch(work, release, packages):
-    """Downloads the packages with all they need, and unpacks them to work/root. Returns the kernel's package."""
+def fetch(work, release, packages, headers=()):
+    """Downloads the packages with all they need, and unpacks them to work/root. Returns the kernel's package.
+
+    `headers` are packages of this kernel, fetched without what they need. They may name its {release}, {common} and
+    {series}.
+    """
     root, debs, stamp = work / "root", work / "debs", work / f"fetched-{release}"
     if stamp.exists():
-        return stamp.read_text().strip()
+        # An older stamp has the kernel alone: the packages were those of thpfioscale.py.
+        kernel, *fetched = stamp.read_text().split()
+        if set(fetched) >= {*packages, *headers} or not fetched and not headers:
+            return kernel
     names = run("apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(release)}\.[0-9.-]+-cloud-amd64$")
     names = [line.split()[0] for line in names.splitlines()]
     if not names:
@@ -47,10 +54,12 @@ def fetch(work, release, packages):
     options += [f"Dir::Cache={work}", f"Dir::Cache::archives={debs}"]
     run("apt-get", "-y", "--download-only", "--no-install-recommends", *(f"-o{option}" for option in options),
         "install", *packages)
-    run("apt-get", "download", kernel, cwd=debs)
+    whole = kernel.removeprefix("linux-image-")
+    words = {"release": whole, "common": whole.removesuffix("-cloud-amd64"), "series": release}
+    run("apt-get", "download", kernel, *(name.format(**words) for name in headers), cwd=debs)
     for deb in sorted(debs.glob("*.deb")):
         run("dpkg-deb", "-x", deb, root)
-    stamp.write_text(kernel + "\n")
+    stamp.write_text("\n".join([kernel, *packages, *headers]) + "\n")
     return kernel
 
 
@@ -114,14 +123,21 @@ def pack(work, tree):
 
 # --- Running it ------------------------------------------------------------------------------------------------------
 
-def command(work, release, memory, cpus, drives, parameters):
-    """The command that boots the machine, with its console on standard output. A quarter of memory is below 4 GiB."""
+def command(work, release, memory, cpus, drives, parameters, nodes=1):
+    """The command that boots the machine, with its console on standard output. A quarter of memory is below 4 GiB.
+
+    Nodes share memory and CPUs equally.
+    """
     root = work / "root"
     words = [*loader(root), root / "usr/bin/qemu-system-x86_64"]
     for folder in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"]:
         words += ["-L", root / folder]
     words += ["-accel", "tcg,thread=multi", "-machine", f"pc,max-ram-below-4g={memory // 4}M", "-cpu", "qemu64",
               "-smp", cpus, "-m", memory, "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]
+    for node in range(nodes if nodes > 1 else 0):
+        words += ["-object", f"memory-backend-ram,id=node{node},size={memory // nodes}M"]
+        own = "".join(f",cpus={cpu}" for cpu in range(cpus) if cpu * nodes // cpus == node)
+        words += ["-numa", f"node,nodeid={node},memdev=node{node}{own}"]
     for drive in drives:
         words += ["-drive", f"file={drive},format=raw,if=virtio,cache=unsafe"]
     # Without noforce, bounce buffers, which no device here needs, would take 64 MiB of DMA32. The timer's check fails
