@@ -3,9 +3,7 @@
  * Makes Linux take decisions on requests for pages, and logs each with the kernel's own report.
  *
  * The module holds nearly all memory in single pages. For each case it frees some of them, so that each zone has a
- * random number of free pages, often close to the mark that decides, in blocks up to a random order. Then it makes a
- * request:
- *
+ * random number of free pages, often close to the mark that decides, in blocks up to a random order. Kinds of request:
  *   failure   with a warning: the kernel reports by itself. A request that is served is made again with less memory.
  *   success   without a warning, after SysRq-m: so the report is of the state before the request.
  *
@@ -22,22 +20,18 @@
 #include <linux/sysrq.h>
 #include <linux/vmalloc.h>
 
+/* Of all random choices; the number of the first case; and how many cases of each kind. */
 static unsigned long seed = 1;
+static int first = 1, failures, successes;
 module_param(seed, ulong, 0);
-MODULE_PARM_DESC(seed, "of all random choices");
-static int first = 1;
 module_param(first, int, 0);
-MODULE_PARM_DESC(first, "number of the first case");
-static int failures;
 module_param(failures, int, 0);
-MODULE_PARM_DESC(failures, "cases of the kind failure");
-static int successes;
 module_param(successes, int, 0);
-MODULE_PARM_DESC(successes, "cases of the kind success");
 
 #define LARGEST (MAX_ORDER - 1)
-/* How often a request is made again, each time with less memory, until it fails. */
-#define TRIES 40
+/* How often a request is made, each time with less memory, until it fails; and how many requests are tried. */
+#define TRIES 30
+#define REQUESTS 10
 
 /*
  * The masks that are asked with. A request with a mask in which the OOM killer could run gets __GFP_NORETRY, unless the
@@ -413,7 +407,8 @@ static struct page *ask(int number, const struct request *request, bool to_fail)
 	return page;
 }
 
-static void failure(int number)
+/* Whether a request failed. One that may take from free blocks that the module cannot take may be served for ever. */
+static bool failed(int number)
 {
 	struct request request = any_request(true);
 	struct page *page;
@@ -426,11 +421,20 @@ static void failure(int number)
 		page = ask(number, &request, true);
 		if (!page) {
 			print_end(number, NULL);
-			return;
+			return true;
 		}
 		__free_pages(page, request.order);
 		take_some(&request, try < TRIES / 2 ? 6 : 2);
 	}
+	return false;
+}
+
+static void failure(int number)
+{
+	int at;
+
+	for (at = 0; at < REQUESTS && !failed(number); at++)
+		;
 }
 
 static void success(int number)
