@@ -10,8 +10,11 @@ Prints a table, and writes a JSON file: for each round the events of the tracepo
 faults, and the differences of /proc/vmstat, for the whole round and for each of its phases. Nothing is installed:
 packages are downloaded with apt and unpacked below the work folder. docs/lab/linux-vm.md says more.
 """
-import argparse, json, os, re, shutil, signal, subprocess, sys, tarfile, time
+import argparse, json, os, re, shutil, signal, tarfile, time
 from pathlib import Path
+
+import machine
+from machine import fail, run
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = ["qemu-system-x86", "busybox-static", "fio", "xfsprogs"]
@@ -28,124 +31,25 @@ COUNTERS = re.compile(r"compact_|pgmigrate_|pgscan_|pgsteal_|thp_(fault|collapse
 ROUND_SECONDS = 3600
 
 
-def fail(text):
-    sys.exit(f"thpfioscale: {text}")
-
-
-def run(*command, **more):
-    words = [str(word) for word in command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    if done.returncode != 0:
-        fail(f"this failed:\n  {' '.join(words)}\n{done.stdout.strip()[-2000:]}")
-    return done.stdout
-
-
 # --- What the machine is made of -------------------------------------------------------------------------------------
-
-def check_tools():
-    missing = [f"  {tool}: in Debian's package {package}" for tool, package in NEEDED.items() if not shutil.which(tool)]
-    if missing:
-        fail("these programs are missing (it runs on Debian 12, x86-64):\n" + "\n".join(missing))
-
-
-def fetch(work, release):
-    """Downloads the packages with all they need, and unpacks them to work/root. Returns the kernel's package."""
-    root, debs, stamp = work / "root", work / "debs", work / f"fetched-{release}"
-    if stamp.exists():
-        return stamp.read_text().strip()
-    names = run("apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(release)}\.[0-9.-]+-cloud-amd64$")
-    names = [line.split()[0] for line in names.splitlines()]
-    if not names:
-        fail(f"apt knows no package linux-image-{release}.*-cloud-amd64: run apt-get update (as root); "
-             "if that does not help, add Debian 12 to apt's sources, or ask for another --release")
-    kernel = max(names, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
-    print(f"downloading {', '.join(PACKAGES)} and {kernel}", flush=True)
-    shutil.rmtree(root, ignore_errors=True)
-    (debs / "partial").mkdir(parents=True, exist_ok=True)
-    root.mkdir()
-    # With an empty list of installed packages, apt names everything that these need, the C library included.
-    options = ["Dir::State::status=/dev/null", "Debug::NoLocking=1"]
-    options += [f"Dir::Cache={work}", f"Dir::Cache::archives={debs}"]
-    run("apt-get", "-y", "--download-only", "--no-install-recommends", *(f"-o{option}" for option in options),
-        "install", *PACKAGES)
-    run("apt-get", "download", kernel, cwd=debs)
-    for deb in sorted(debs.glob("*.deb")):
-        run("dpkg-deb", "-x", deb, root)
-    stamp.write_text(kernel + "\n")
-    return kernel
-
-
-def loader(root):
-    """The command that runs a program of root, which is to follow, with root's libraries and not this machine's."""
-    folders = [root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu/ceph"]
-    return [folders[0] / "ld-linux-x86-64.so.2", "--library-path", ":".join(map(str, folders))]
-
-
-def module_order(root, release):
-    """The modules with those they depend on, each after what it needs."""
-    files = {re.sub("-", "_", path.stem): path for path in (root / "lib/modules" / release).rglob("*.ko")}
-    order = []
-
-    def add(name):
-        if name not in files:
-            fail(f"the kernel {release} has no module {name}")
-        needed = re.search(rb"\0depends=([^\0]*)\0", files[name].read_bytes()).group(1).decode()
-        for other in filter(None, needed.split(",")):
-            add(other.replace("-", "_"))
-        if files[name] not in order:
-            order.append(files[name])
-
-    for name in MODULES:
-        add(name)
-    return order
-
 
 def build(work, release):
     """Makes work/initrd: busybox, fio, mkfs.xfs, their libraries, the modules, and our two programs."""
-    root, tree = work / "root", work / "initramfs"
-    shutil.rmtree(tree, ignore_errors=True)
-    for folder in ["bin", "sbin", "lib", "lib64", "modules"]:
-        (tree / folder).mkdir(parents=True)
-    shutil.copy(root / "bin/busybox", tree / "bin")
+    root, tree = work / "root", machine.start_tree(work)
     for program in ["usr/bin/fio", "sbin/mkfs.xfs"]:
         shutil.copy(root / program, tree / "bin")
-        for library in re.findall(r"=> (\S+) \(", run(*loader(root), "--list", root / program)):
+        for library in re.findall(r"=> (\S+) \(", run(*machine.loader(root), "--list", root / program)):
             name = "lib64" if "ld-linux" in library else "lib"
             shutil.copy(library, tree / name)
-    order = module_order(root, release)
-    for module in order:
-        shutil.copy(module, tree / "modules")
-    (tree / "modules/order").write_text("".join(module.name + "\n" for module in order))
+    machine.add_modules(work, release, MODULES, tree)
     shutil.copy(HERE / "guest.sh", tree / "init")
     shutil.copy(HERE / "workload.sh", tree)
     (tree / "init").chmod(0o755)
     run("gcc", "-O2", "-Wall", "-Werror", "-static", "-o", tree / "bin/faults", HERE / "faults.c")
-    names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
-    with open(work / "initrd", "wb") as out:
-        subprocess.run([root / "bin/busybox", "cpio", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=names.encode(),
-                       stdout=out, stderr=subprocess.DEVNULL, check=True)
+    machine.pack(work, tree)
 
 
 # --- A round ---------------------------------------------------------------------------------------------------------
-
-def machine_command(work, release, config, seed, asked, drives):
-    """The command that boots the machine, with its console on standard output."""
-    root = work / "root"
-    command = [*loader(root), root / "usr/bin/qemu-system-x86_64"]
-    for folder in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"]:
-        command += ["-L", root / folder]
-    command += ["-accel", "tcg,thread=multi", "-machine", f"pc,max-ram-below-4g={asked.memory // 4}M", "-cpu", "qemu64",
-                "-smp", asked.cpus, "-m", asked.memory, "-nodefaults", "-display", "none", "-serial", "stdio",
-                "-no-reboot"]
-    for drive in drives:
-        command += ["-drive", f"file={drive},format=raw,if=virtio,cache=unsafe"]
-    # Without noforce, bounce buffers, which no device here needs, would take 64 MiB of DMA32. The timer's check fails
-    # where the emulator waits for a processor.
-    parameters = "console=ttyS0 quiet nokaslr mitigations=off swiotlb=noforce no_timer_check panic=-1"
-    command += ["-kernel", root / f"boot/vmlinuz-{release}", "-initrd", work / "initrd",
-                "-append", f"{parameters} config={config} seed={seed} memory={asked.memory}"]
-    return [str(word) for word in command]
-
 
 def boot(work, release, config, seed, asked):
     """Boots the machine once and returns the folder with what it handed over."""
@@ -156,22 +60,12 @@ def boot(work, release, config, seed, asked):
     for path, mib in [(disk, asked.memory * 3), (results, 32)]:
         with open(path, "wb") as file:
             file.truncate(mib << 20)
-    environment = {**os.environ, "QEMU_MODULE_DIR": str(work / "root/usr/lib/x86_64-linux-gnu/qemu")}
-    with open(log, "wb") as out:
-        command = machine_command(work, release, config, seed, asked, [disk, results])
-        machine = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            machine.wait(ROUND_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            machine.kill()
-            machine.wait()
-            disk.unlink()
-    text = log.read_text(errors="replace")
-    if machine.returncode != 0 or "guest: ended" not in text:
-        how = f"failed or took over {ROUND_SECONDS} s"
-        fail(f"the round {config}, seed {seed}, {how}. The machine's console ends:\n{text[-2000:]}")
+    parameters = f"config={config} seed={seed} memory={asked.memory}"
+    command = machine.command(work, release, asked.memory, asked.cpus, [disk, results], parameters)
+    try:
+        machine.boot(work, command, log, ROUND_SECONDS, f"the round {config}, seed {seed},")
+    finally:
+        disk.unlink()
     with tarfile.open(results) as tar:
         tar.extractall(folder)
     results.unlink()
@@ -313,13 +207,13 @@ def main():
     for stop in [signal.SIGINT, signal.SIGTERM]:
         signal.signal(stop, signal.default_int_handler)
     asked = arguments()
-    check_tools()
+    machine.check_tools(NEEDED)
     work = asked.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    package = fetch(work, asked.release)
+    package = machine.fetch(work, asked.release, PACKAGES)
     release = package.removeprefix("linux-image-")
     build(work, release)
-    version = run("dpkg-deb", "-f", next((work / "debs").glob(f"{package}_*.deb")), "Version").strip()
+    version = machine.version(work, package)
     report = {"kernel": f"{release} (Debian {version})", "memory_mib": asked.memory, "cpus": asked.cpus, "rounds": []}
     try:
         # The configurations take turns, so that a change of this machine's load falls on both.
