@@ -149,12 +149,14 @@ def file_of(case, out):
 
 # --- The comparison --------------------------------------------------------------------------------------------------
 
-def verdict(framewright, case, out):
+def verdict(framewright, kernel, case, out):
     """What `framewright why` says about a case: failed, served, or an error."""
-    command = [framewright, "why", "--format", "json", file_of(case, out)]
+    command = [framewright, "why", "--format", "json", "--kernel", kernel, file_of(case, out)]
     if case["kind"] == "success":
         # SysRq-m reports memory and no request.
-        command += ["--order", case["order"], "--gfp", case["gfp"]]
+        command += ["--order", case["order"], "--gfp", case["gfp"] or "none"]
+        if "__GFP_THISNODE" in case["gfp"]:
+            command += ["--node", case["asked_node"]]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         outcome = json.loads(done.stdout)["reports"][0]["verdict"]["outcome"]
@@ -163,10 +165,10 @@ def verdict(framewright, case, out):
     return {"fails": "failed", "succeeds": "served"}.get(outcome, outcome)
 
 
-def compare(framewright, cases, out):
+def compare(framewright, kernel, cases, out):
     counts = collections.Counter()
     for case, _ in cases:
-        case["verdict"] = verdict(framewright, case, out)
+        case["verdict"] = verdict(framewright, kernel, case, out)
         counts[case["kind"], case["outcome"], case["verdict"]] += 1
     for (kind, outcome, said), count in sorted(counts.items()):
         print(f"{kind:8} {outcome:7} verdict {said:8} {count:5}{'' if outcome == said else '  differs'}")
@@ -213,13 +215,14 @@ def main():
     build(work, release)
     began = time.monotonic()
     cases = split(boot(work, release, asked))
-    print(f"Linux {release} (Debian {machine.version(work, package)}): {time.monotonic() - began:.0f} s", flush=True)
+    kernel = machine.version(work, package)
+    print(f"Linux {release} (Debian {kernel}): {time.monotonic() - began:.0f} s", flush=True)
     check(cases, asked)
     write(cases, asked.out)
     for (kind, outcome), count in sorted(collections.Counter((c["kind"], c["outcome"]) for c, _ in cases).items()):
         print(f"{kind:8} {outcome:7} {count:5}")
     if asked.framewright:
-        compare(asked.framewright.resolve(), cases, asked.out)
+        compare(asked.framewright.resolve(), kernel, cases, asked.out)
         write(cases, asked.out)
 
 

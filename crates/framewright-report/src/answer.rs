@@ -222,6 +222,9 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
         return say(Outcome::Depends, Cause::Addresses, sentence);
     }
     let sentence = match decision.outcome {
+        Outcome::Fails if report.kind == Kind::State && query.gfp.contains(__GFP_DIRECT_RECLAIM) => {
+            format!("would fail, unless reclaim or compaction helps: {why}")
+        }
         Outcome::Fails => format!("would fail: {why}"),
         Outcome::Succeeds => format!("would succeed with these numbers: {why}"),
         Outcome::Depends => format!("depends on what the report does not say; most likely: {why}"),

@@ -47,6 +47,19 @@ pub struct Rebuilt {
     pub zones: Vec<(String, PfnRange)>,
 }
 
+/// A machine that is being put together.
+struct Machine<'a> {
+    request: Option<(&'a Query, &'a Case)>,
+    end: End,
+    shape: Shape,
+    ops: Vec<Op>,
+    ranges: Vec<(String, PfnRange)>,
+    /// The first frame after those of the zones so far.
+    next: Pfn,
+    /// Free blocks so far.
+    blocks: u64,
+}
+
 /// Rebuilds a state, with the zones that a request may use, or with all.
 ///
 /// # Errors
@@ -58,20 +71,8 @@ pub fn rebuild(
     end: End,
 ) -> Result<Rebuilt, String> {
     let has_highmem = memory.zones.iter().any(|zone| zone.name == "HighMem");
-    let rights = request.map_or(Rights::default(), |(_, case)| case.rights);
-    let own = request.map_or(ListType::Movable, |(query, _)| own_type(query.gfp));
     let nodes = memory.nodes();
-    let mut zones: Vec<(ZoneIdx, &Zone)> = Vec::new();
-    for zone in &memory.zones {
-        let is_asked = request.is_none_or(|(_, case)| {
-            case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name)
-        });
-        let node = nodes.iter().position(|&node| node == zone.node).filter(|&node| node < NodeId::LIMIT);
-        if let (true, Some(kind), Some(node)) = (is_asked, kind(&zone.name, has_highmem), node) {
-            zones.push((ZoneIdx::of(NodeId(node as u8), kind), zone));
-        }
-    }
-    zones.sort_by_key(|(at, _)| (at.kind(), at.node()));
+    let zones = placed(memory, request.map(|(_, case)| case), &nodes, has_highmem);
     let orders = zones.iter().map(|(_, zone)| zone.orders.len()).max().unwrap_or(0);
     if orders == 0 {
         return Err("the report has no lists of free blocks".to_owned());
@@ -82,45 +83,74 @@ pub fn rebuild(
     shape.geometry.pageblock_order = Order(max.0.min(9));
     shape.geometry.page_shift = memory.page_size.map_or(12, |bytes| bytes.ilog2() as u8);
     shape.mechanisms = mechanisms;
-    let (mut ops, mut ranges) = (Vec::new(), Vec::new());
-    let (mut next, mut blocks) = (Pfn(0), 0_u64);
-    let mut ends = [Pfn(0); ZoneKind::COUNT];
-    for (number, &(at, zone)) in (1..).zip(&zones) {
-        let rows = rows(zone, rights, own, end);
-        let sums = rows.iter().flat_map(|(_, row)| row).fold(0, |sum: u64, &count| sum.saturating_add(count));
-        blocks = blocks.saturating_add(sums);
-        let frames = rows.iter().fold(max.frames(), |sum, (_, row)| sum.saturating_add(room(row, max)));
-        let range = PfnRange { start: next, end: next.add(frames) };
-        if blocks > BLOCKS || range.end.0 > FRAMES {
-            return Err(format!("more than {BLOCKS} free blocks or {FRAMES} frames are too many to rebuild"));
-        }
-        next = range.end;
-        ends[at.kind() as usize] = range.end;
-        shape.regions.push(Region::usable(range.start.0, range.end.0, at.node().0));
-        if at.kind() == ZoneKind::Movable {
-            shape.movable.push(range);
-        }
-        let tuning = shape.tuning_mut(at);
-        tuning.marks = Some(Marks { min: zone.min, low: zone.low, high: zone.high });
-        let reserve = request.and_then(|(_, case)| {
-            case.zones.iter().find(|one| one.node == zone.node && one.name == zone.name).map(|one| one.account.reserve)
-        });
-        tuning.reserve = Some([chosen(reserve.unwrap_or_default(), end); ZoneKind::COUNT]);
-        let handle = Handle(number);
-        ops.push(Op::AllocRange { name: handle, range, gfp: GFP_KERNEL });
-        for (list, row) in rows.into_iter().filter(|(_, row)| row.iter().any(|&count| count > 0)) {
-            ops.push(Op::FreeBlocks { handle, migratetype: list, blocks: row });
-        }
-        ranges.push((format!("{} {}", zone.node, zone.name), range));
+    (shape.dma_end, shape.dma32_end) = (Pfn(0), Pfn(0));
+    let (ops, ranges) = (Vec::new(), Vec::new());
+    let mut machine = Machine { request, end, shape, ops, ranges, next: Pfn(0), blocks: 0 };
+    for &(at, zone) in &zones {
+        machine.zone(at, zone)?;
     }
-    shape.dma_end = ends[ZoneKind::Dma as usize];
-    shape.dma32_end = ends[ZoneKind::Dma32 as usize].max(shape.dma_end);
+    let Machine { mut shape, mut ops, ranges, .. } = machine;
+    shape.dma32_end = shape.dma32_end.max(shape.dma_end);
     if let Some((query, _)) = request {
-        let highest = highest(query.gfp, &configured(memory));
-        let order = Order(query.order);
-        ops.push(Op::Alloc { name: Handle(zones.len() as u32 + 1), order, terms: terms(query, kind(highest, has_highmem), &nodes) });
+        let highest = kind(highest(query.gfp, &configured(memory)), has_highmem);
+        let name = Handle(zones.len() as u32 + 1);
+        ops.push(Op::Alloc { name, order: Order(query.order), terms: terms(query, highest, &nodes) });
     }
     Ok(Rebuilt { scenario: Scenario::new(shape, ops), zones: ranges })
+}
+
+/// Returns the zones that are rebuilt, in the order of their addresses: those that the request may use, or all.
+fn placed<'m>(memory: &'m Memory, case: Option<&Case>, nodes: &[u32], has_highmem: bool) -> Vec<(ZoneIdx, &'m Zone)> {
+    let mut zones: Vec<(ZoneIdx, &Zone)> = Vec::new();
+    for zone in &memory.zones {
+        let is_asked = case.is_none_or(|case| {
+            case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name)
+        });
+        let node = nodes.iter().position(|&node| node == zone.node).filter(|&node| node < NodeId::LIMIT);
+        if let (true, Some(kind), Some(node)) = (is_asked, kind(&zone.name, has_highmem), node) {
+            zones.push((ZoneIdx::of(NodeId(node as u8), kind), zone));
+        }
+    }
+    zones.sort_by_key(|(at, _)| (at.kind(), at.node()));
+    zones
+}
+
+impl Machine<'_> {
+    /// Adds a zone after those that are there.
+    fn zone(&mut self, at: ZoneIdx, zone: &Zone) -> Result<(), String> {
+        let max = self.shape.geometry.max_order;
+        let rights = self.request.map_or(Rights::default(), |(_, case)| case.rights);
+        let own = self.request.map_or(ListType::Movable, |(query, _)| own_type(query.gfp));
+        let rows = rows(zone, rights, own, self.end);
+        let blocks = rows.iter().flat_map(|(_, row)| row).fold(0, |sum: u64, &count| sum.saturating_add(count));
+        self.blocks = self.blocks.saturating_add(blocks);
+        let frames = rows.iter().fold(max.frames(), |sum, (_, row)| sum.saturating_add(room(row, max)));
+        let range = PfnRange { start: self.next, end: self.next.add(frames) };
+        if self.blocks > BLOCKS || range.end.0 > FRAMES {
+            return Err(format!("more than {BLOCKS} free blocks or {FRAMES} frames are too many to rebuild"));
+        }
+        self.next = range.end;
+        match at.kind() {
+            ZoneKind::Dma => self.shape.dma_end = range.end,
+            ZoneKind::Dma32 => self.shape.dma32_end = range.end,
+            ZoneKind::Movable => self.shape.movable.push(range),
+            ZoneKind::Normal => {}
+        }
+        self.shape.regions.push(Region::usable(range.start.0, range.end.0, at.node().0));
+        let reserve = self.request.and_then(|(_, case)| {
+            case.zones.iter().find(|one| one.node == zone.node && one.name == zone.name).map(|one| one.account.reserve)
+        });
+        let tuning = self.shape.tuning_mut(at);
+        tuning.marks = Some(Marks { min: zone.min, low: zone.low, high: zone.high });
+        tuning.reserve = Some([chosen(reserve.unwrap_or_default(), self.end); ZoneKind::COUNT]);
+        let handle = Handle(self.ranges.len() as u32 + 1);
+        self.ops.push(Op::AllocRange { name: handle, range, gfp: GFP_KERNEL });
+        for (migratetype, blocks) in rows.into_iter().filter(|(_, row)| row.iter().any(|&count| count > 0)) {
+            self.ops.push(Op::FreeBlocks { handle, migratetype, blocks });
+        }
+        self.ranges.push((format!("{} {}", zone.node, zone.name), range));
+        Ok(())
+    }
 }
 
 fn chosen(bounds: Bounds, end: End) -> u64 {

@@ -305,7 +305,7 @@ impl Tried<'_> {
         let gfp = self.query.gfp;
         let several = self.memory.nodes().len() > 1;
         if several && (gfp.contains(__GFP_THISNODE) || self.query.nodes.is_some()) {
-            let query = Query { gfp: gfp & !__GFP_THISNODE, nodes: None, ..self.query.clone() };
+            let query = Query { gfp: gfp & !__GFP_THISNODE, nodes: None, has_failed: false, ..self.query.clone() };
             let outcome = self.outcome(self.memory, &query);
             tried.push(remedy("any node", helps(outcome), None, "memory of another node is slower"));
         }

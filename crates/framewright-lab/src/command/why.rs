@@ -64,6 +64,9 @@ pub(super) struct RequestArgs {
     /// Flags of the request, as GFP_KERNEL|__GFP_NORETRY, instead of the report's.
     #[arg(long, value_name = "FLAGS", value_parser = gfp)]
     gfp: Option<Gfp>,
+    /// Node that may serve the request, which no report names for __GFP_THISNODE.
+    #[arg(long, value_name = "NODE", value_parser = clap::value_parser!(u32).range(..1024))]
+    node: Option<u32>,
     /// Version of the kernel, where the report does not tell it, as 4.19.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<KernelVersion>,
@@ -89,6 +92,9 @@ impl RequestArgs {
             } else if asked.names.is_none() && asked.number.is_none() {
                 asked.names = Some("GFP_KERNEL".to_owned());
             }
+        }
+        if let (Some(node), Some(asked)) = (self.node, report.asked.as_mut()) {
+            asked.nodemask = Some(vec![node]);
         }
     }
 }

@@ -53,6 +53,10 @@ pub struct Query {
     pub order: u8,
     /// Nodes that may serve it; `None` for all.
     pub nodes: Option<Vec<u32>>,
+    /// Whether the report says that it failed.
+    ///
+    /// A request for one node then was for a node that does not serve it: the report names none.
+    pub has_failed: bool,
     /// The mark of the last try.
     pub mark: MarkName,
     /// Rules of the kernels that it can be of, the most likely first.
@@ -119,6 +123,7 @@ impl Query {
             left_out: flags.left_out,
             order: asked.order?,
             nodes,
+            has_failed: report.kind == Kind::Failure,
             mark: if report.kind == Kind::Oom { MarkName::High } else { MarkName::Min },
             rules,
             memalloc,
@@ -142,6 +147,8 @@ pub enum Excluded {
     Zone,
     /// The memory policy or the cpuset excludes its node.
     Node,
+    /// Its node serves the request, which failed: the node that it was for is another.
+    Serving,
 }
 
 /// One zone in a case.
@@ -221,18 +228,24 @@ fn case(memory: &Memory, query: &Query, rules: Rules, memalloc: bool) -> Case {
     let mut zones: Vec<ZoneCase> = Vec::new();
     for zone in &memory.zones {
         let reserve = reserve(memory, zone, &configured, highest);
-        let question = Question { rules, rights, mark: query.mark, order: query.order, reserve };
-        let excluded = if rank(&zone.name) > rank(highest) {
+                let excluded = if rank(&zone.name) > rank(highest) {
             Some(Excluded::Zone)
         } else if query.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node)) {
             Some(Excluded::Node)
         } else {
             None
         };
-        zones.push(ZoneCase { node: zone.node, name: zone.name.clone(), excluded, account: account(zone, &question) });
+        let of = |rights| account(zone, &Question { rules, rights, mark: query.mark, order: query.order, reserve });
+        let ordinary = of(rights.ordinary());
+        let account = if rights.no_watermarks && !ordinary.worst.serves() { of(rights.reserves()) } else { ordinary };
+        zones.push(ZoneCase { node: zone.node, name: zone.name.clone(), excluded, account });
     }
     zones.sort_by_key(|zone| (zone.node, std::cmp::Reverse(rank(&zone.name))));
-    let outcome = outcome(&zones, query.gfp.contains(__GFP_THISNODE) && query.nodes.is_none());
+    let on_one_node = query.gfp.contains(__GFP_THISNODE);
+    if on_one_node && query.has_failed {
+        leave_failing(&mut zones);
+    }
+    let outcome = outcome(&zones, on_one_node);
     Case { rules_since: rules.since(), memalloc, rights, zones, outcome }
 }
 
@@ -254,31 +267,44 @@ fn reserve(memory: &Memory, zone: &Zone, configured: &[&str], highest: &str) -> 
     Bounds { least: 0, most: managed.fold(0, u64::saturating_add) / ratio }
 }
 
+/// Leaves only the nodes that fail, if some do, for a request that was for one of them and failed.
+fn leave_failing(zones: &mut [ZoneCase]) {
+    let fails: Vec<u32> = nodes_of(zones).into_iter().filter(|&node| of_node(zones, Some(node)) == Outcome::Fails).collect();
+    if fails.is_empty() {
+        return;
+    }
+    for zone in zones.iter_mut().filter(|zone| !fails.contains(&zone.node)) {
+        zone.excluded.get_or_insert(Excluded::Serving);
+    }
+}
+
+/// Returns the nodes with a zone that is asked.
+fn nodes_of(zones: &[ZoneCase]) -> Vec<u32> {
+    let mut nodes: Vec<u32> = zones.iter().filter(|zone| zone.excluded.is_none()).map(|zone| zone.node).collect();
+    nodes.dedup();
+    nodes
+}
+
 /// Returns the answer of all zones together; `on_one_node`: only one node is asked, and it is not known which.
 fn outcome(zones: &[ZoneCase], on_one_node: bool) -> Outcome {
-    let of = |node: Option<u32>| {
-        let mut asked =
-            zones.iter().filter(|zone| zone.excluded.is_none() && node.is_none_or(|node| node == zone.node)).peekable();
-        if asked.peek().is_none() {
-            return Outcome::Fails;
-        }
-        let (mut best, mut worst) = (false, false);
-        for zone in asked {
-            best |= zone.account.best.serves();
-            worst |= zone.account.worst.serves();
-        }
-        match (best, worst) {
-            (_, true) => Outcome::Succeeds,
-            (true, false) => Outcome::Depends,
-            (false, false) => Outcome::Fails,
-        }
-    };
     if !on_one_node {
-        return of(None);
+        return of_node(zones, None);
     }
-    let mut nodes: Vec<u32> = zones.iter().map(|zone| zone.node).collect();
-    nodes.dedup();
-    let mut outcomes = nodes.into_iter().map(|node| of(Some(node)));
+    let mut outcomes = nodes_of(zones).into_iter().map(|node| of_node(zones, Some(node)));
     let first = outcomes.next().unwrap_or(Outcome::Fails);
     if outcomes.all(|outcome| outcome == first) { first } else { Outcome::Depends }
+}
+
+/// Returns the answer of the zones of a node, or of all.
+fn of_node(zones: &[ZoneCase], node: Option<u32>) -> Outcome {
+    let (mut best, mut worst) = (false, false);
+    for zone in zones.iter().filter(|zone| zone.excluded.is_none() && node.is_none_or(|node| node == zone.node)) {
+        best |= zone.account.best.serves();
+        worst |= zone.account.worst.serves();
+    }
+    match (best, worst) {
+        (_, true) => Outcome::Succeeds,
+        (true, false) => Outcome::Depends,
+        (false, false) => Outcome::Fails,
+    }
 }

@@ -9,9 +9,10 @@
 //! | 4.4 | instead of the loop: one block of the order, of a type that the request may take. The reserve for high orders does not count. The quarter is for `__GFP_ATOMIC` |
 //! | 5.9 | an atomic request for one frame keeps the mark without its boost |
 //! | 6.3 | a request that cannot wait counts the reserve for high orders; the quarter is for those with `__GFP_HIGH` |
-//! | 6.12 | of that reserve only the free frames do not count; an atomic request for one frame may take them |
+//! | 6.12 | of that reserve only the free frames do not count; a request for one frame that cannot wait may take them |
 //!
-//! Source: `__zone_watermark_ok` and `gfp_to_alloc_flags` of these kernels. 6.1.y took the rule of 6.3 over late.
+//! Source: `__zone_watermark_ok`, `gfp_to_alloc_flags` and `rmqueue_buddy` of these kernels. 6.1.192 has the rules of 6.3
+//! and the last half of that of 6.12, and takes a request for atomic by `__GFP_ATOMIC`, as 5.9 does.
 
 use framewright::Gfp;
 use framewright::request::{
@@ -24,6 +25,15 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     since: KernelVersion,
+    /// A maintained 6.1: it has the rights of 6.3, but still `__GFP_ATOMIC`.
+    knows_atomic: bool,
+    /// A request for one frame that cannot wait may take one of the reserve for high orders.
+    frees_highatomic: bool,
+}
+
+/// The rules of the kernel that changed them.
+const fn rules(since: KernelVersion) -> Rules {
+    Rules { since, knows_atomic: false, frees_highatomic: since.major > 6 || (since.major == 6 && since.minor >= 12) }
 }
 
 /// Kernels that changed a rule.
@@ -42,21 +52,22 @@ impl Rules {
     /// Returns the rules of a kernel.
     pub fn of(version: KernelVersion) -> Rules {
         let since = CHANGES.into_iter().rev().find(|&change| change <= version);
-        Rules { since: since.unwrap_or(CHANGES[0]) }
+        rules(since.unwrap_or(CHANGES[0]))
     }
 
     /// Returns the rules that a kernel may have, the most likely first; all from `oldest` on if it is unknown.
     pub fn candidates(version: Option<KernelVersion>, oldest: KernelVersion) -> Vec<Rules> {
         let Some(version) = version else {
             let since = Rules::of(oldest).since;
-            return CHANGES.into_iter().rev().filter(|&change| change >= since).map(|since| Rules { since }).collect();
+            return CHANGES.into_iter().rev().filter(|&change| change >= since).map(rules).collect();
         };
         let own = Rules::of(version);
-        let later = Rules { since: KernelVersion::new(6, 3) };
+        let maintained = Rules { knows_atomic: true, frees_highatomic: true, ..rules(KernelVersion::new(6, 3)) };
         // A distribution's release names the patch level as 0.
         match (version.major, version.minor, version.patch) {
-            (6, 1, 160..) => vec![later],
-            (6, 1, 0 | 120..) => vec![later, own],
+            (6, 1, 160..) => vec![maintained],
+            (6, 1, 0 | 120..) => vec![maintained, own],
+            (6, 6, 0 | 60..) => vec![own, Rules { frees_highatomic: true, ..own }],
             _ => vec![own],
         }
     }
@@ -130,8 +141,8 @@ impl Rights {
             return Rights {
                 quarter: atomic,
                 counts_highatomic: nonblock || high,
-                takes_highatomic: atomic && (order > 0 || rules.from(6, 12)),
-                ignores_boost: order == 0 && high,
+                takes_highatomic: if order > 0 { atomic } else { nonblock && rules.frees_highatomic },
+                ignores_boost: order == 0 && if rules.knows_atomic { gfp.contains(__GFP_ATOMIC) } else { high },
                 ..rights
             };
         }
@@ -148,6 +159,16 @@ impl Rights {
         }
         let honours_nomemalloc = rules.since >= CHANGES[1];
         Rights { quarter: !(waits || nomemalloc && honours_nomemalloc), ..rights }
+    }
+
+    /// Returns the rights without reserves, which a request with `no_watermarks` tries first.
+    pub fn ordinary(self) -> Rights {
+        Rights { no_watermarks: false, ..self }
+    }
+
+    /// Returns the rights that replace all others once no mark counts.
+    pub fn reserves(self) -> Rights {
+        Rights { no_watermarks: true, takes_cma: self.takes_cma, counts_highatomic: true, ..Rights::default() }
     }
 
     /// Returns the rights of the OOM killer's last try, which keeps the high mark.
@@ -203,7 +224,7 @@ mod tests {
         assert!(rights((5, 9), GFP_ATOMIC, 0).ignores_boost && !rights((5, 8), GFP_ATOMIC, 0).ignores_boost);
         let exempt = GFP_ATOMIC | __GFP_NOMEMALLOC;
         assert_eq!(rights((4, 4), exempt, 0).keep(1_000), 500);
-        assert_eq!(Rights::of(Rules { since: CHANGES[0] }, exempt, 0, false).keep(1_000), 375);
+        assert_eq!(Rights::of(rules(CHANGES[0]), exempt, 0, false).keep(1_000), 375);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use framewright_trace::flags::KernelVersion;
 use regex::Captures;
 
 use super::patterns::{
-    BLOCK, BLOCKS, BOOTED, CONSTRAINT, FAILURE, FIELD, INTERRUPT, MEM_INFO, MEMS_ALLOWED, NODEMASK, OOM, PER_CPU,
+    BLOCK, BLOCKS, BOOTED, CONSTRAINT, DEBIAN, FAILURE, FIELD, INTERRUPT, MEM_INFO, MEMS_ALLOWED, NODEMASK, OOM, PER_CPU,
     PER_CPU_LINE, RELEASE, RESERVE, STALL, SWAP, SYSRQ, TOTAL, TRACE, VMALLOC, ZONE,
 };
 use crate::memory::{OrderFree, Types, Zone};
@@ -52,7 +52,8 @@ impl Draft {
                 zone.free_pcp.get_or_insert(frames);
             }
         }
-        report.memory.kernel = report.release.as_deref().and_then(version);
+        let named = report.release.as_deref().and_then(version);
+        report.memory.kernel = report.memory.kernel.or(named);
         report
     }
 
@@ -149,6 +150,7 @@ fn others(report: &mut Report, text: &str) {
             report.task = Some(found["task"].to_owned());
         }
         report.release = Some(found["release"].to_owned());
+        report.memory.kernel = DEBIAN.captures(text).and_then(|found| version(&found["version"]));
     } else if let Some(found) = CONSTRAINT.captures(text) {
         report.constraint = Some(found["name"].to_owned());
         let asked = report.asked.get_or_insert_default();

@@ -50,6 +50,8 @@ patterns! {
         r"\b[Cc]omm: (?P<task>.{1,40}?),?(?: Kdump: loaded)?(?: Not tainted| Tainted: [^0-9]{1,60}?)",
         r"\s+(?:\([^()]{1,40}\)\s+)?(?P<release>\d+\.\d+[.\-+\w~]*)",
     );
+    /// Debian's version of a kernel, beside a release that has 0 for the patch level.
+    DEBIAN = r"\bDebian (?P<version>\d+\.\d+\.\d+)-";
     /// The kernel's release when it boots.
     BOOTED = r"\bLinux version (?P<release>\d+\.\d+[.\-+\w~]*)";
     /// A zone's numbers.
