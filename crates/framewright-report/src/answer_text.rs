@@ -32,7 +32,7 @@ impl fmt::Display for Answer {
                 "order {} ({} frame{plural}{size}) by {}: {}",
                 asked.order,
                 thousands(frames),
-                asked.flags,
+                fitted(&asked.flags, 90),
                 asked.words.join("; ")
             );
             labelled(f, "asked for", &text, 2)?;
@@ -109,7 +109,7 @@ impl Answer {
                 ]);
             }
         }
-        f.write_str(&table.to_string())?;
+        put(f, &table)?;
         match rows.len().saturating_sub(ZONES) {
             0 => Ok(()),
             rest => writeln!(f, "  … and {rest} more, further from serving or not asked"),
@@ -134,7 +134,7 @@ impl Answer {
                 "{}" = blocks.join(" ")
             ]);
         }
-        f.write_str(&table.to_string())
+        put(f, &table)
     }
 
     fn changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,9 +150,9 @@ impl Answer {
                 Helps::No => "no",
             };
             let cost = remedy.cost.map_or(String::new(), |frames| format!("costs {} frames: ", thousands(frames)));
-            table.row(cells!["  {helps}", "{}" = remedy.change, "{}" = fitted(&format!("{cost}{}", remedy.note), 74)]);
+            table.row(cells!["  {helps}", "{}" = remedy.change, "{cost}{}" = remedy.note]);
         }
-        f.write_str(&table.to_string())
+        put(f, &table)
     }
 
     fn tries(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,6 +162,11 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// Writes a table, its lines cut where they are too long.
+fn put(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
+    table.to_string().lines().try_for_each(|line| writeln!(f, "{}", fitted(line, WIDTH)))
 }
 
 /// Writes a text after its label, in at most `most` lines.

@@ -208,7 +208,7 @@ impl Tried<'_> {
         (reserve > 0).then(|| {
             let helps = helps(outcome).max(Helps::Perhaps);
             let note = "lower zones serve it until they are full as well";
-            remedy("vm.lowmem_reserve_ratio without a reserve", helps, Some(reserve), note)
+            remedy("no vm.lowmem_reserve_ratio", helps, Some(reserve), note)
         })
     }
 
@@ -235,7 +235,7 @@ impl Tried<'_> {
         let found = smallest(total + 1, (managed / 5).max(total + 1), |frames| is_served(&by_min(frames)));
         tried.push(match found {
             Some(frames) => {
-                let note = "kept free by background reclaim, if it finds enough to free";
+                let note = "kept free by background reclaim, if it can";
                 remedy(format!("vm.min_free_kbytes={}", frames * kib), Helps::Perhaps, Some(cost(&by_min(frames))), note)
             }
             None => remedy("a larger vm.min_free_kbytes", Helps::No, None, self.why_not_more()),
@@ -243,7 +243,7 @@ impl Tried<'_> {
         let by_scale = |scale: u64| kept(&|zone: &mut Zone| marks.set_scale(zone, scale));
         tried.push(match smallest(11, 1_000, |scale| is_served(&by_scale(scale))) {
             Some(scale) => {
-                let note = "kept free by background reclaim, if it finds enough to free";
+                let note = "kept free by background reclaim, if it can";
                 remedy(format!("vm.watermark_scale_factor={scale}"), Helps::Perhaps, Some(cost(&by_scale(scale))), note)
             }
             None => remedy("a larger vm.watermark_scale_factor", Helps::No, None, self.why_not_more()),

@@ -14,6 +14,8 @@ use crate::report::{Asked, Context, Kind, Report};
 const ZONES: usize = 4_096;
 /// Most orders of a zone, and zones in a list of reserves.
 const COLUMNS: usize = 64;
+/// Orders that no kernel reaches.
+const ORDERS: u8 = 32;
 /// Largest number of frames or KiB: an exbibyte in KiB. A larger one counts as this.
 const LARGEST: u64 = 1 << 50;
 /// Most remarks on lines that could not be read.
@@ -99,7 +101,7 @@ pub(super) fn head(text: &str, line: u64) -> Option<Report> {
     });
     let names = found.name("names").map(|names| names.as_str().split_whitespace().collect::<String>());
     report.asked = Some(Asked {
-        order: order.and_then(|order| u8::try_from(order).ok()).filter(|&order| usize::from(order) < COLUMNS),
+        order: order.and_then(|order| u8::try_from(order).ok()).filter(|&order| order < ORDERS),
         number,
         names: names.filter(|names| !names.is_empty()),
         nodemask: NODEMASK.captures(text).and_then(|found| nodes(&found["nodes"])),
