@@ -34,8 +34,12 @@ pub enum Cause {
     NoZone,
     /// A zone serves the request.
     Served,
-    /// `vmalloc` found no addresses; zones serve a page.
+    /// `vmalloc` found no addresses; zones serve its pages.
     Addresses,
+    /// `vmalloc` was asked for nothing, or for more than the machine has.
+    Size,
+    /// What is free is reserved for others, or isolated.
+    Reserved,
     /// The report does not have what decides.
     Unknown,
 }
@@ -138,8 +142,8 @@ pub fn answer(report: &Report) -> Answer {
     let decision = query.as_ref().filter(|_| has_zones).map(|query| decide(&report.memory, query));
     let case = decision.as_ref().and_then(|decision| decision.cases.first());
     let verdict = verdict(report, query.as_ref(), decision.as_ref());
-    use Cause::{Addresses, ByHand, Group, Order, PageFault};
-    let is_theirs = !matches!(verdict.cause, Group | ByHand | PageFault | Order | Addresses);
+    use Cause::{Addresses, ByHand, Group, Order, PageFault, Size};
+    let is_theirs = !matches!(verdict.cause, Group | ByHand | PageFault | Order | Addresses | Size);
     let remedies = match (&query, case) {
         (Some(query), Some(case)) if is_theirs && verdict.outcome != Outcome::Succeeds => remedies(report, query, case),
         _ => Vec::new(),
@@ -153,7 +157,11 @@ pub fn answer(report: &Report) -> Answer {
         task: report.task.clone(),
         release: report.release.clone(),
         page_size: report.memory.page_size,
-        context: report.context,
+        context: match (&query, report.context) {
+            // Only a task waits; the trace of an interrupt is another CPU's.
+            (Some(query), Context::Interrupt) if query.gfp.contains(__GFP_DIRECT_RECLAIM) => Context::Task,
+            (_, context) => context,
+        },
         asked: query.as_ref().map(|query| asked_for(query, case)),
         cached: frames(&|zone| zone.free_pcp).map(|all| (all, frames(&|zone| zone.local_pcp))),
         zones: if query.is_none() { report.memory.zones.clone() } else { Vec::new() },
@@ -217,9 +225,10 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
         return say(Outcome::Depends, Cause::Unknown, sentence);
     };
     let (cause, why) = why(report, query, case, decision.outcome);
-    if report.kind == Kind::Vmalloc && cause == Cause::Served {
-        let sentence = "zones serve single pages: vmalloc lacked addresses, or asked for more pages than there are";
-        return say(Outcome::Depends, Cause::Addresses, sentence);
+    if report.kind == Kind::Vmalloc
+        && let Some(verdict) = vmalloc(report, cause)
+    {
+        return verdict;
     }
     let sentence = match decision.outcome {
         Outcome::Fails if report.kind == Kind::State && query.gfp.contains(__GFP_DIRECT_RECLAIM) => {
@@ -230,6 +239,26 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
         Outcome::Depends => format!("depends on what the report does not say; most likely: {why}"),
     };
     Verdict { outcome: decision.outcome, cause, sentence }
+}
+
+/// Returns the verdict on a `vmalloc` that did not fail for a lack of pages.
+fn vmalloc(report: &Report, cause: Cause) -> Option<Verdict> {
+    let bytes = report.vmalloc.bytes;
+    let all = report.memory.ram.map(|frames| frames.saturating_mul(report.memory.page_kib() * 1024));
+    let (cause, sentence) = match (bytes, all) {
+        (Some(0), _) if !report.vmalloc.lacked_pages => {
+            (Cause::Size, "fails: vmalloc was asked for 0 bytes, a mistake of its caller".to_owned())
+        }
+        (Some(bytes), Some(all)) if bytes > all => {
+            let (asked, all) = (thousands(bytes / 1024), thousands(all / 1024));
+            (Cause::Size, format!("fails: vmalloc was asked for {asked} KiB, and the machine has {all}"))
+        }
+        _ if cause == Cause::Served && !report.vmalloc.lacked_pages => {
+            (Cause::Addresses, "fails: zones serve its pages, so vmalloc found no free addresses".to_owned())
+        }
+        _ => return None,
+    };
+    Some(Verdict { outcome: Outcome::Fails, cause, sentence })
 }
 
 /// Returns the cause, and the reason in words.
@@ -257,8 +286,12 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
     let blocked = case.asked().filter(|zone| matches!(zone.account.best, ZoneAnswer::NoBlock));
     if let Some(zone) = blocked.max_by_key(|zone| spare(zone)) {
         let spare = thousands(spare(zone).max(0));
-        let what = if query.order == 0 { "frame that it may take".to_owned() } else { format!("block of order {}", query.order) };
-        return (Cause::Fragmentation, format!("zone {} has {spare} frames to spare, but no {what}", name(zone)));
+        if query.order == 0 {
+            let reserved = "all that is free there is reserved for others or isolated";
+            return (Cause::Reserved, format!("zone {} has {spare} frames to spare, but {reserved}", name(zone)));
+        }
+        let order = query.order;
+        return (Cause::Fragmentation, format!("zone {} has {spare} frames to spare, but no block of order {order}", name(zone)));
     }
     let split = case.asked().find_map(|zone| match zone.account.best {
         ZoneAnswer::ShortOfOrder { order, by } => Some((zone, order, by)),

@@ -190,6 +190,7 @@ fn answer_of(zone: &ZoneCase) -> String {
     match zone.excluded {
         Some(Excluded::Zone) => return "not asked: above the zones that the flags allow".to_owned(),
         Some(Excluded::Node) => return "not asked: another node".to_owned(),
+        Some(Excluded::Empty) => return "not asked: it has no memory".to_owned(),
         Some(Excluded::Serving) => return "not asked: would serve it, so the request was for another node".to_owned(),
         None => {}
     }

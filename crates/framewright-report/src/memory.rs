@@ -203,6 +203,12 @@ pub struct Memory {
     pub kernel: Option<KernelVersion>,
     /// The zones, by node and then as the report has them.
     pub zones: Vec<Zone>,
+    /// Free frames of the whole machine.
+    pub free: Option<u64>,
+    /// Frames of the whole machine.
+    pub ram: Option<u64>,
+    /// Frames in zone HighMem, or in Movable.
+    pub highmem: Option<u64>,
     /// Frames of the page cache of the whole machine.
     pub file: Option<u64>,
     /// Reclaimable slab frames of the whole machine.
@@ -227,6 +233,12 @@ impl Memory {
         nodes.sort_unstable();
         nodes.dedup();
         nodes
+    }
+
+    /// Returns whether the kernel has a zone HighMem, though perhaps without a line of its own.
+    pub fn has_highmem(&self) -> bool {
+        let is_seen = |name: &str| self.zones.iter().any(|zone| zone.name == name);
+        is_seen("HighMem") || (self.highmem.is_some_and(|frames| frames > 0) && !is_seen("Movable") && !is_seen("DMA32"))
     }
 
     /// Returns the KiB of a frame; 4 if nothing shows it.

@@ -70,7 +70,7 @@ pub fn rebuild(
     mechanisms: Mechanisms,
     end: End,
 ) -> Result<Rebuilt, String> {
-    let has_highmem = memory.zones.iter().any(|zone| zone.name == "HighMem");
+    let has_highmem = memory.has_highmem();
     let nodes = memory.nodes();
     let zones = placed(memory, request.map(|(_, case)| case), &nodes, has_highmem);
     let orders = zones.iter().map(|(_, zone)| zone.orders.len()).max().unwrap_or(0);

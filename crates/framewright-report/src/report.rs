@@ -24,6 +24,16 @@ pub enum Kind {
     State,
 }
 
+/// Why `vmalloc` failed, as far as its head says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Vmalloc {
+    /// Bytes that it asked for.
+    pub bytes: Option<u64>,
+    /// Whether it got no pages; otherwise it found no addresses, or was refused for its size.
+    pub lacked_pages: bool,
+}
+
 /// The request of a report.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
@@ -75,6 +85,8 @@ pub struct Report {
     pub task: Option<String>,
     /// The kernel's release, as it was printed.
     pub release: Option<String>,
+    /// Whether a line of the report itself names the release, and not only the boot of the kernel before it.
+    pub is_named: bool,
     /// The request; `None` for a state alone.
     pub asked: Option<Asked>,
     /// The kernel is older than this one, as its lines show.
@@ -83,6 +95,8 @@ pub struct Report {
     pub context: Context,
     /// The limit that an OOM kill names, as `CONSTRAINT_MEMCG`.
     pub constraint: Option<String>,
+    /// For [`Kind::Vmalloc`]: what its head says.
+    pub vmalloc: Vmalloc,
     /// The memory at that moment.
     pub memory: Memory,
     /// Lines that could not be read in full, each with the reason.
@@ -97,10 +111,12 @@ impl Report {
             kind,
             task: None,
             release: None,
+            is_named: false,
             asked: None,
             before: None,
             context: Context::Unknown,
             constraint: None,
+            vmalloc: Vmalloc::default(),
             memory: Memory::default(),
             unread: Vec::new(),
         }

@@ -134,7 +134,7 @@ impl Query {
     fn rights(&self, rules: Rules, memalloc: bool) -> Rights {
         match self.mark {
             MarkName::Min => Rights::of(rules, self.gfp, self.order, memalloc),
-            MarkName::High => Rights::of_last_try(self.gfp),
+            MarkName::High => Rights::of_last_try(),
         }
     }
 }
@@ -147,6 +147,8 @@ pub enum Excluded {
     Zone,
     /// The memory policy or the cpuset excludes its node.
     Node,
+    /// It manages no memory.
+    Empty,
     /// Its node serves the request, which failed: the node that it was for is another.
     Serving,
 }
@@ -228,7 +230,9 @@ fn case(memory: &Memory, query: &Query, rules: Rules, memalloc: bool) -> Case {
     let mut zones: Vec<ZoneCase> = Vec::new();
     for zone in &memory.zones {
         let reserve = reserve(memory, zone, &configured, highest);
-                let excluded = if rank(&zone.name) > rank(highest) {
+                let excluded = if zone.managed == Some(0) {
+            Some(Excluded::Empty)
+        } else if rank(&zone.name) > rank(highest) {
             Some(Excluded::Zone)
         } else if query.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node)) {
             Some(Excluded::Node)

@@ -171,9 +171,9 @@ impl Rights {
         Rights { no_watermarks: true, takes_cma: self.takes_cma, counts_highatomic: true, ..Rights::default() }
     }
 
-    /// Returns the rights of the OOM killer's last try, which keeps the high mark.
-    pub fn of_last_try(gfp: Gfp) -> Rights {
-        Rights { takes_cma: gfp.contains(__GFP_MOVABLE), ..Rights::default() }
+    /// Returns the rights of the OOM killer's last try: none, not even to contiguous memory areas.
+    pub fn of_last_try() -> Rights {
+        Rights::default()
     }
 
     /// Returns the part of a mark that the request must leave, in frames.

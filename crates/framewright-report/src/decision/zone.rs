@@ -123,12 +123,13 @@ pub(crate) fn account(zone: &Zone, question: &Question) -> Account {
         best: ZoneAnswer::NoBlock,
         worst: ZoneAnswer::NoBlock,
     };
-    account.best = answer(zone, question, &account, |bounds| bounds.least);
-    account.worst = answer(zone, question, &account, |bounds| bounds.most);
+    account.best = answer(zone, question, &account, true);
+    account.worst = answer(zone, question, &account, false);
     account
 }
 
-fn answer(zone: &Zone, question: &Question, account: &Account, choose: impl Fn(Bounds) -> u64) -> ZoneAnswer {
+fn answer(zone: &Zone, question: &Question, account: &Account, is_best: bool) -> ZoneAnswer {
+    let choose = |bounds: Bounds| if is_best { bounds.least } else { bounds.most };
     let Question { rules, rights, order, .. } = *question;
     let signed = |frames: u64| i128::from(frames);
     if !rights.no_watermarks {
@@ -150,8 +151,11 @@ fn answer(zone: &Zone, question: &Question, account: &Account, choose: impl Fn(B
             }
         }
     }
+    // The lists are printed after the counters. For one frame, the counter decides where the lists are empty by then.
+    let lists_are_late = order == 0 && !rights.no_watermarks && zone.free > 0 && zone.frames_in_blocks() == 0;
     match block(zone, rights, order) {
         Some(block) => ZoneAnswer::Serves { block },
+        None if lists_are_late && is_best => ZoneAnswer::Serves { block: 0 },
         None => ZoneAnswer::NoBlock,
     }
 }
@@ -179,18 +183,24 @@ pub(crate) fn usable(types: Types, rights: Rights) -> impl Iterator<Item = ListT
     })
 }
 
+/// Frames of the smallest pageblock that kernels with such a reserve have: order 9.
+const PAGEBLOCK: u64 = 512;
+
 /// Returns the frames of the reserve for high orders that do not count as free.
 fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
     if !rules.knows_highatomic() {
         return Bounds::default();
     }
     let (least, most) = zone.frames_of(ListType::HighAtomic);
+    let is_reserved = most > 0;
     if rules.counts_free_highatomic() {
         return zone.free_highatomic.map_or(Bounds { least, most }, Bounds::exact);
     }
     // The reserve grows by pageblocks while it is at most a hundredth of the zone.
     let managed = zone.managed.or(zone.present).unwrap_or(0);
-    let limit = managed / 100 + 512;
+    let limit = managed / 100 + PAGEBLOCK;
+    // A zone with one block of it has a pageblock at least.
+    let least = if is_reserved { least.max(PAGEBLOCK) } else { least };
     zone.reserved_highatomic.map_or(Bounds { least, most: most.max(limit) }, Bounds::exact)
 }
 

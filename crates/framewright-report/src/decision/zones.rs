@@ -11,14 +11,20 @@ use crate::memory::Memory;
 /// Every zone of Linux, in its order.
 const NAMES: [&str; 6] = ["DMA", "DMA32", "Normal", "HighMem", "Movable", "Device"];
 
+/// Position of HighMem.
+const HIGHMEM: usize = 3;
+
 /// Returns the zones that the kernel was built with, ascending.
 pub(crate) fn configured(memory: &Memory) -> Vec<&'static str> {
     let is_seen = |name: &str| memory.zones.iter().any(|zone| zone.name == name);
     let mut has = NAMES.map(|name| is_seen(name) || name == "Movable" || name == "Normal");
+    let is_narrow = memory.has_highmem();
+    if is_narrow {
+        has[HIGHMEM] = true;
+    }
     let columns = memory.zones.iter().filter_map(|zone| zone.lowmem_reserve.as_ref()).map(Vec::len).max();
     let mut missing = columns.unwrap_or(4).saturating_sub(has.iter().filter(|&&has| has).count());
     // A 64-bit kernel has DMA32 and no HighMem. A zone Device is configured last.
-    let is_narrow = is_seen("HighMem");
     for name in if is_narrow { ["DMA", "Device", "DMA32"] } else { ["DMA", "DMA32", "Device"] } {
         if let Some(at) = NAMES.iter().position(|&one| one == name).filter(|&at| !has[at] && missing > 0) {
             has[at] = true;

@@ -92,7 +92,8 @@ pub(super) fn parts(body: &str) -> impl Iterator<Item = &str> {
     static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"(?:\bNode \d+,? )?\b(?:DMA32|DMA|Normal|HighMem|Movable|Device)(?: free:\s?\d+[kK]B|: \d+[*_]\d+[kK]B)",
-            r"|\blowmem_reserve\[\]:|\bMem-Info:|\[\s*\d+\.\d{6}\] "
+            r"|\blowmem_reserve\[\]:|\bMem-Info:|\[\s*\d+\.\d{6}\] ",
+            r"|\b[A-Z][a-z]{2}\s+\d{1,2} \d{2}:\d{2}:\d{2} \S+ kernel: "
         ))
     });
     let mut ends: Vec<usize> = BEGIN.find_iter(body).map(|found| found.start()).filter(|&at| at > 0).collect();

@@ -5,10 +5,11 @@ use regex::Captures;
 
 use super::patterns::{
     BLOCK, BLOCKS, BOOTED, CONSTRAINT, DEBIAN, FAILURE, FIELD, INTERRUPT, MEM_INFO, MEMS_ALLOWED, NODEMASK, OOM, PER_CPU,
-    PER_CPU_LINE, RELEASE, RESERVE, STALL, SWAP, SYSRQ, TOTAL, TRACE, VMALLOC, ZONE,
+    PER_CPU_LINE, RAM, RELEASE, RESERVE, STALL, SWAP, SYSRQ, TOTAL, TRACE, VMALLOC, VMALLOC_BYTES,
+    VMALLOC_ORDER, ZONE,
 };
 use crate::memory::{OrderFree, Types, Zone};
-use crate::report::{Asked, Context, Kind, Report};
+use crate::report::{Asked, Context, Kind, Report, Vmalloc};
 
 /// Most zones of a report: 1,024 nodes of four.
 const ZONES: usize = 4_096;
@@ -54,6 +55,9 @@ impl Draft {
                 zone.free_pcp.get_or_insert(frames);
             }
         }
+        if report.memory.page_size.is_none() {
+            guess_page_size(&mut report);
+        }
         let named = report.release.as_deref().and_then(version);
         report.memory.kernel = report.memory.kernel.or(named);
         report
@@ -94,23 +98,38 @@ pub(super) fn head(text: &str, line: u64) -> Option<Report> {
     let order = found.name("order").and_then(|order| order.as_str().parse::<i32>().ok());
     let is_by_hand = kind == Kind::Oom && order == Some(-1);
     let mut report = Report::new(line, if is_by_hand { Kind::OomByHand } else { kind });
-    report.task = found.name("task").map(|task| task.as_str().to_owned());
-    let number = found.name("number").and_then(|number| {
-        let text = number.as_str();
+    report.task = found.name("task").map(|task| task_of(task.as_str()).to_owned());
+    let flags = found.name("number").and_then(|digits| {
+        let text = digits.as_str();
         u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
     });
     let names = found.name("names").map(|names| names.as_str().split_whitespace().collect::<String>());
     report.asked = Some(Asked {
         order: order.and_then(|order| u8::try_from(order).ok()).filter(|&order| order < ORDERS),
-        number,
+        number: flags,
         names: names.filter(|names| !names.is_empty()),
         nodemask: NODEMASK.captures(text).and_then(|found| nodes(&found["nodes"])),
         mems_allowed: MEMS_ALLOWED.captures(text).and_then(|found| nodes(&found["nodes"])),
     });
-    if kind == Kind::Vmalloc && report.asked.as_ref().is_some_and(|asked| asked.order.is_none()) {
-        report.asked.iter_mut().for_each(|asked| asked.order = Some(0));
+    if kind == Kind::Vmalloc {
+        let order = VMALLOC_ORDER.captures(text).and_then(|found| number(&found, "order"));
+        let order = order.and_then(|order| u8::try_from(order).ok()).filter(|&order| order < ORDERS);
+        report.vmalloc = Vmalloc { bytes: vmalloc_bytes(text), lacked_pages: order.is_some() };
+        report.asked.iter_mut().for_each(|asked| asked.order = Some(order.unwrap_or(0)));
     }
     Some(report)
+}
+
+/// Returns the bytes that a `vmalloc` asked for, of a line about one.
+pub(super) fn vmalloc_bytes(text: &str) -> Option<u64> {
+    let found = text.contains("vmalloc").then(|| VMALLOC_BYTES.captures(text)).flatten()?;
+    number(&found, "bytes")
+}
+
+/// Returns the task's name before a head: at most 16 characters of those that a program's output may precede.
+fn task_of(text: &str) -> &str {
+    const LONGEST: usize = 40;
+    if text.len() <= LONGEST { text } else { text.rsplit([']', ' ']).next().unwrap_or(text) }
 }
 
 /// Returns whether a line begins a state of memory.
@@ -148,8 +167,13 @@ fn fill(report: &mut Report, text: &str) -> Line {
 /// Lines that are not about a zone.
 fn others(report: &mut Report, text: &str) {
     if let Some(found) = RELEASE.captures(text) {
+        // A second line is another report's, quoted.
+        if report.is_named {
+            return;
+        }
+        report.is_named = true;
         if report.task.is_none() {
-            report.task = Some(found["task"].to_owned());
+            report.task = found.name("task").map(|task| task.as_str().to_owned());
         }
         report.release = Some(found["release"].to_owned());
         report.memory.kernel = DEBIAN.captures(text).and_then(|found| version(&found["version"]));
@@ -170,6 +194,9 @@ fn others(report: &mut Report, text: &str) {
             "Free" => report.memory.free_swap_kib = kib,
             _ => report.memory.total_swap_kib = kib,
         }
+    } else if let Some(found) = RAM.captures(text) {
+        let frames = number(&found, "number");
+        if found["name"].ends_with("RAM") { report.memory.ram = frames } else { report.memory.highmem = frames }
     } else if report.memory.zones.is_empty() && TOTAL.is_match(text) {
         totals(report, text);
     } else if INTERRUPT.is_match(text) {
@@ -182,13 +209,10 @@ fn others(report: &mut Report, text: &str) {
 fn totals(report: &mut Report, text: &str) {
     for found in TOTAL.captures_iter(text) {
         let Some(frames) = number(&found, "number") else { continue };
-        let sum = match &found["name"] {
-            "active_file" | "inactive_file" => &mut report.memory.file,
-            _ => &mut report.memory.slab_reclaimable,
-        };
-        // `slab:` of old kernels includes what cannot be reclaimed, so it says nothing here.
-        if &found["name"] != "slab" {
-            *sum = Some(sum.unwrap_or(0).saturating_add(frames));
+        match &found["name"] {
+            "free" => report.memory.free = Some(frames),
+            "slab_reclaimable" => report.memory.slab_reclaimable = Some(frames),
+            _ => report.memory.file = Some(report.memory.file.unwrap_or(0).saturating_add(frames)),
         }
     }
 }
@@ -283,6 +307,16 @@ fn blocks(report: &mut Report, found: &Captures<'_>) {
         Some(zone) if zone.orders.is_empty() => zone.orders = orders,
         Some(_) => {}
         None => remark(report, format!("zone {name} of node {node} has free blocks, but no line of its own")),
+    }
+}
+
+/// Finds the size of a frame where there are no lists: the zones print KiB, and the whole machine frames.
+fn guess_page_size(report: &mut Report) {
+    let Some(frames) = report.memory.free.filter(|&frames| frames > 0) else { return };
+    let kib = report.memory.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.free)).saturating_mul(4);
+    let near = |size: &u64| kib.abs_diff(frames.saturating_mul(*size)) <= kib / 16;
+    if let Some(size) = [4, 8, 16, 32, 64].into_iter().find(near) {
+        rescale(report, size);
     }
 }
 

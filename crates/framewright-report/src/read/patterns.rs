@@ -21,22 +21,26 @@ macro_rules! patterns {
 patterns! {
     /// The head of a failure.
     FAILURE = concat!(
-        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
+        r"^(?:(?P<task>\S.*?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
         r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
     );
     /// The head of a stall.
     STALL = concat!(
-        r"^(?:(?P<task>\S.{0,40}?):\s+)?page allocation stalls for \d+ms,\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
+        r"^(?:(?P<task>\S.*?):\s+)?page allocation stalls for \d+ms,\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
         r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
     );
     /// The head of a failed `vmalloc`.
     VMALLOC = concat!(
-        r"^(?:(?P<task>\S.{0,40}?):\s+)?(?:vmalloc: allocation failure|vmalloc error|vmalloc size)\b.*?,\s*mode:\s*",
+        r"^(?:(?P<task>\S.*?):\s+)?(?:vmalloc: allocation failure|vmalloc error|vmalloc size)\b(?P<end>.*?),\s*mode:\s*",
         r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
     );
+    /// The bytes that a `vmalloc` asked for, in a line before its head (before 4.9) or in it.
+    VMALLOC_BYTES = r"\bvmalloc(?:: allocation failure(?:, allocated \d+ of)?:?| error: size| size) (?P<bytes>\d+)";
+    /// The order at which a `vmalloc` got no pages.
+    VMALLOC_ORDER = r"\bpage order (?P<order>\d+)\b.*failed to allocate pages";
     /// The head of an OOM report.
     OOM = concat!(
-        r"^(?P<task>\S.{0,40}?)\s+invoked oom-killer:\s*gfp_mask=(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        r"^(?P<task>\S.*?)\s+invoked oom-killer:\s*gfp_mask=(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
         r".*?\border=\s*(?P<order>-?\d+)",
     );
     /// Nodes of a memory policy.
@@ -47,7 +51,7 @@ patterns! {
     CONSTRAINT = r"\boom-kill:\s*constraint=(?P<name>CONSTRAINT_[A-Z_]+)";
     /// The kernel's release in the line of the CPU and the task, and the task.
     RELEASE = concat!(
-        r"\b[Cc]omm: (?P<task>.{1,40}?),?(?: Kdump: loaded)?(?: Not tainted| Tainted: [^0-9]{1,60}?)",
+        r"(?:\b[Cc]omm: (?P<task>.{1,40}?),?|^CPU: \d+)(?: Kdump: loaded)?(?: Not tainted| Tainted: [^0-9]{1,60}?)",
         r"\s+(?:\([^()]{1,40}\)\s+)?(?P<release>\d+\.\d+[.\-+\w~]*)",
     );
     /// Debian's version of a kernel, beside a release that has 0 for the patch level.
@@ -69,9 +73,11 @@ patterns! {
     /// The lists of a CPU: before 2.6.25 of hot and cold frames.
     PER_CPU_LINE = r"^CPU\s+\d+:\s+(?:Hot:\s+)?hi:\s*\d+,\s*btch:\s*\d+\s+usd:\s*(?P<used>\d+)(?:.*usd:\s*(?P<cold>\d+))?";
     /// Numbers of the whole machine, in frames.
-    TOTAL = r"\b(?P<name>active_file|inactive_file|slab_reclaimable|slab):(?P<number>\d+)(?:\s|$)";
+    TOTAL = r"\b(?P<name>active_file|inactive_file|slab_reclaimable|free):(?P<number>\d+)(?:\s|$)";
     /// Swap.
     SWAP = r"^(?P<name>Free|Total) swap\s*[=:]\s*(?P<number>\d+)\s?kB";
+    /// Pages that are in HighMem or Movable, and all pages.
+    RAM = r"^(?P<number>\d+) (?P<name>pages (?:of )?RAM|pages (?:of )?HighMem)";
     /// The begin of a state without a request.
     SYSRQ = r"(?i)\bsysrq\s*:.*\bshow memory\b";
     /// The begin of a state.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clean::{Body, LINE_LIMIT, body, parts, unescaped};
-use super::fill::{Draft, Line, head, is_begin_of_state, release_at_boot};
+use super::fill::{Draft, Line, head, is_begin_of_state, release_at_boot, vmalloc_bytes};
 use super::unwrap::{Open, Step};
 use crate::report::{Kind, Report};
 
@@ -18,6 +18,8 @@ const SOFT: usize = 60;
 struct Caller {
     open: Open,
     draft: Option<Draft>,
+    /// Bytes that a `vmalloc` asked for, in a line before the head of its failure.
+    bytes: Option<u64>,
 }
 
 /// Reads reports from the lines of a log.
@@ -110,8 +112,16 @@ impl Reader {
         if let Some(release) = release_at_boot(text) {
             self.booted = Some(release);
         }
-        if let Some(report) = head(text, line) {
+        if let Some(mut report) = head(text, line) {
+            if let Some(bytes) = caller.bytes.take().filter(|_| report.kind == Kind::Failure) {
+                report.kind = Kind::Vmalloc;
+                report.vmalloc.bytes = Some(bytes);
+            }
             self.begin(caller, report, ended);
+            return;
+        }
+        if let Some(bytes) = vmalloc_bytes(text) {
+            caller.bytes = Some(bytes);
             return;
         }
         if is_begin_of_state(text) {
