@@ -236,9 +236,17 @@ impl Memory {
     }
 
     /// Returns whether the kernel has a zone HighMem, though perhaps without a line of its own.
+    ///
+    /// Since 6.0 a report leaves out zones above the request's highest. Then memory that the lowest zone keeps its reserve
+    /// for, and that no line shows, is there.
     pub fn has_highmem(&self) -> bool {
         let is_seen = |name: &str| self.zones.iter().any(|zone| zone.name == name);
-        is_seen("HighMem") || (self.highmem.is_some_and(|frames| frames > 0) && !is_seen("Movable") && !is_seen("DMA32"))
+        let is_wide = is_seen("Movable") || is_seen("DMA32");
+        let is_hidden = !is_seen("Normal")
+            && self.zones.iter().any(|zone| {
+                zone.name == "DMA" && matches!(zone.lowmem_reserve.as_deref(), Some([_, 0, above, _]) if *above > 0)
+            });
+        is_seen("HighMem") || (!is_wide && (is_hidden || self.highmem.is_some_and(|frames| frames > 0)))
     }
 
     /// Returns the KiB of a frame; 4 if nothing shows it.
