@@ -111,8 +111,10 @@ pub struct Answer {
 pub struct Largest {
     /// Flags of the request.
     pub flags: &'static str,
-    /// The order; `None` if not even one frame is served.
+    /// The order that is surely served; `None` if not even one frame is.
     pub order: Option<u8>,
+    /// The order that is served if everything unknown is in the request's favour.
+    pub at_best: Option<u8>,
 }
 
 /// Requests that a state without one is tried with.
@@ -126,13 +128,17 @@ const USUAL: [(&str, Gfp); 4] = [
 /// Returns the largest order that the state of a report serves to the usual kinds of requests.
 fn largest(report: &Report) -> Vec<Largest> {
     let orders = report.memory.zones.iter().map(|zone| zone.orders.len()).max().unwrap_or(0);
-    let served = |gfp: Gfp| {
-        (0..orders as u8).rev().find(|&order| {
-            let report = Report { asked: Some(Asked::new(gfp, order)), ..report.clone() };
-            Query::of(&report).is_some_and(|query| decide(&report.memory, &query).outcome == Outcome::Succeeds)
-        })
+    let tried = |gfp: Gfp, order: u8| {
+        let report = Report { asked: Some(Asked::new(gfp, order)), ..report.clone() };
+        Query::of(&report).map_or(Outcome::Fails, |query| decide(&report.memory, &query).outcome)
     };
-    USUAL.into_iter().map(|(flags, gfp)| Largest { flags, order: served(gfp) }).collect()
+    let largest = |(flags, gfp)| {
+        let outcomes: Vec<Outcome> = (0..orders as u8).map(|order| tried(gfp, order)).collect();
+        let last = |is: &dyn Fn(Outcome) -> bool| outcomes.iter().rposition(|&outcome| is(outcome)).map(|at| at as u8);
+        let order = last(&|outcome| outcome == Outcome::Succeeds);
+        Largest { flags, order, at_best: last(&|outcome| outcome != Outcome::Fails) }
+    };
+    USUAL.into_iter().map(largest).collect()
 }
 
 /// Answers a report.

@@ -44,9 +44,10 @@ impl fmt::Display for Answer {
         }
         labelled(f, "verdict", &self.verdict.sentence, 2)?;
         if !self.largest.is_empty() {
-            let served = self.largest.iter().map(|one| match one.order {
-                Some(order) => format!("{} up to order {order}", one.flags),
-                None => format!("{} nothing", one.flags),
+            let up_to = |order: Option<u8>| order.map_or("nothing".to_owned(), |order| format!("up to order {order}"));
+            let served = self.largest.iter().map(|one| match (up_to(one.order), up_to(one.at_best)) {
+                (surely, best) if surely == best => format!("{} {surely}", one.flags),
+                (surely, best) => format!("{} {best} at best, surely {surely}", one.flags),
             });
             labelled(f, "would serve", &served.collect::<Vec<_>>().join(", "), 2)?;
         }

@@ -232,7 +232,7 @@ impl Tried<'_> {
         let managed = self.memory.zones.iter().filter_map(|zone| zone.managed.or(zone.present)).fold(0, u64::saturating_add);
         let by_min = |frames: u64| kept(&|zone: &mut Zone| marks.set_min(zone, frames));
         let is_served = |memory: &Memory| self.outcome(memory, self.query) == Outcome::Succeeds;
-        let found = smallest(total + 1, (managed / 5).max(total + 1), |frames| is_served(&by_min(frames)));
+        let found = smallest(total + 1, (managed / 10).max(total + 1), |frames| is_served(&by_min(frames)));
         tried.push(match found {
             Some(frames) => {
                 let note = "kept free by background reclaim, if it can";

@@ -144,16 +144,16 @@ impl Shown {
     /// Answers reports and shows the answers.
     pub(super) fn show(&self, reports: &[Report], command: &str) -> anyhow::Result<()> {
         let under = self.prepare()?;
+        if self.ops.is_some() && reports.len() != 1 {
+            bail!("--ops writes the list of one report, and there are {}: --only NUMBER chooses", reports.len());
+        }
         let answers: Vec<Answer> = reports.iter().map(|report| tried(report, &under)).collect();
         let json = serde_json::to_string_pretty(&Document { schema: "framewright-why/1", reports: &answers })? + "\n";
         match self.format {
             Format::Json => print(&json)?,
             Format::Text => print(&text(&answers))?,
         }
-        if let Some(path) = &self.ops {
-            let [report] = reports else {
-                bail!("--ops writes the list of one report, and there are {}: --only NUMBER chooses", reports.len());
-            };
+        if let (Some(path), [report]) = (&self.ops, reports) {
             file::replace(path, &list(report)?)?;
         }
         if let Some(folder) = &self.report {

@@ -21,4 +21,5 @@ mod stress;
 mod sweep;
 mod top;
 mod transcript;
+mod why;
 mod written;

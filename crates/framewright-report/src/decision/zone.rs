@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::rules::{Rights, Rules};
-use crate::memory::{ListType, Types, Zone};
+use crate::memory::{ListType, OrderFree, Types, Zone};
 
 /// A number that a report prints, or the bounds of one that it does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -192,7 +192,8 @@ fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
         return Bounds::default();
     }
     let (least, most) = zone.frames_of(ListType::HighAtomic);
-    let is_reserved = most > 0;
+    let holds = |free: &OrderFree| free.types.is_some_and(|types| types.contains(ListType::HighAtomic));
+    let is_reserved = zone.orders.iter().any(holds);
     if rules.counts_free_highatomic() {
         return zone.free_highatomic.map_or(Bounds { least, most }, Bounds::exact);
     }
