@@ -96,6 +96,28 @@ fn the_doctor_of_a_machine_that_tells_less() {
     insta::assert_snapshot!(told(&found));
 }
 
+/// Root needs no sudo, and in a container sudo would not help it.
+#[test]
+fn the_doctor_of_root_does_not_name_sudo() {
+    let poor = Findings {
+        tracefs: Some("/sys/kernel/tracing".into()),
+        events: None,
+        readable: Vec::new(),
+        left_over: vec!["/sys/kernel/tracing/instances/framewright-4711".into()],
+        left_probes: vec!["framewright_4711/page_migrate".to_owned()],
+        ..well()
+    };
+    for may_administer in [true, false] {
+        for tracefs in [None, poor.tracefs.clone()] {
+            let found = Findings { may_administer, tracefs, ..poor.clone() };
+            let root = told(&found);
+            assert!(!root.contains("sudo"), "{root}");
+            let user = told(&Findings { uid: 1000, ..found });
+            assert!(user.contains("sudo rmdir") && user.contains("sudo tee"), "{user}");
+        }
+    }
+}
+
 #[test]
 fn every_event_that_cannot_be_done_without_is_missed() {
     for (i, event) in EVENTS.iter().enumerate() {
