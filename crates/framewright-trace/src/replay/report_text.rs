@@ -203,7 +203,8 @@ fn free(t: &mut Sheet, report: &Report) {
     };
     let frames = |zones: &[ZoneBlocks]| thousands(free_frames(zones));
     row(t, report, "frames free at the end", |l| Some(frames(&l.buddyinfo)), |c| frames(&c.buddyinfo));
-    let label = format!("  off the kernel's own {}", thousands(recorded.free_frames));
+    let (kernels, managed) = (thousands(recorded.free_frames), thousands(recorded.managed));
+    let label = format!("  off the kernel's {kernels}, of {managed} managed");
     row(t, report, &label, |l| Some(off(&l.buddyinfo)), |c| off(&c.buddyinfo));
 }
 
