@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
 use clap::Args;
 
 use super::advice::advised_trace;
+use super::file::{Over, check};
 use super::output::print;
 use super::reading::Reading;
 
@@ -30,16 +30,7 @@ pub(crate) struct Convert {
 
 impl Convert {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        if self.output.exists() && !self.force {
-            bail!("{} exists; --force replaces it", self.output.display());
-        }
-        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            bail!("cannot write {}: there is no folder {}; make it first", self.output.display(), folder.display());
-        }
-        if self.output.is_dir() {
-            bail!("cannot write {}: it is a folder; name a file in it", self.output.display());
-        }
+        check(&self.output, if self.force { Over::Any } else { Over::Unforced(None) })?;
         let quality =
             framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
         let bytes = std::fs::metadata(&self.output)?.len();
