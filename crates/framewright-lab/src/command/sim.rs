@@ -59,7 +59,7 @@ pub(crate) struct Sim {
 /// The report's JSON.
 const RUNS: &str = "runs.json";
 /// The workload that is a latency checker, which has no allocator.
-const CHECKER: &str = "mlc";
+pub(super) const CHECKER: &str = "mlc";
 
 /// The JSON of several runs.
 #[derive(Serialize)]
