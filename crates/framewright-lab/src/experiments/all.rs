@@ -24,6 +24,11 @@ const MANY: u64 = 10;
 /// Parts of a unit of weight in which progress is counted.
 const PARTS: u64 = 1000;
 
+/// Head of the checks that do not hold in a run that is too short for them.
+const NOT_JUDGED: &str = "not judged in a quick run";
+/// Meaning of that head.
+const NOT_JUDGED_MEANS: &str =
+    "not judged in a quick run: does not hold in it, framewright reproduce EXPERIMENT judges it";
 /// Message about a figure that has left its band.
 const LEFT: &str = "LEFT ITS BAND: what comes out has changed by more than chance; `framewright reproduce EXPERIMENT --quick` shows the \
                     runs, docs/reproduce.md says what to do";
@@ -61,7 +66,7 @@ impl All {
                 );
             }
         }
-        let within = |made: &Made| bands.within(made.headline.clone().with(&made.checks), was_recorded(seed));
+        let within = |made: &Made| bands.within(made.headline.clone(), was_recorded(seed));
         let experiments = made.iter().map(within).collect();
         Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
     }
@@ -73,11 +78,6 @@ impl All {
 
     fn headline_rows(&self) -> impl Iterator<Item = &HeadlineRow> {
         self.experiments.iter().flat_map(|headline| &headline.rows)
-    }
-
-    /// Returns the kind of the runs.
-    fn runs(&self) -> &'static str {
-        if self.quick { "in so short a run" } else { "in a full run" }
     }
 
     /// How many figures stand how, in words.
@@ -100,6 +100,7 @@ impl All {
             (self.quick, holds),
             (has(Verdict::SameWay), "same way: as theirs, by less or more"),
             (has(Verdict::Differs), "differs: docs/lab/fidelity.md and docs/lab/fragmentation.md say why"),
+            (self.experiments.iter().any(|headline| !headline.not_judged.is_empty()), NOT_JUDGED_MEANS),
             (self.quick && !was_recorded(self.seed), "bands are of other seeds: this run is not held against them"),
         ];
         let told: Vec<&str> = parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words).collect();
@@ -140,9 +141,11 @@ impl fmt::Display for All {
                 ]);
             }
             table.text(broken(&format!("    {}", headline.ours), 4).trim_end());
-            if !headline.fails.is_empty() {
-                let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
-                table.text(broken(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4).trim_end());
+            for (what, checks) in [("FAILS", &headline.fails), (NOT_JUDGED, &headline.not_judged)] {
+                let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+                if !names.is_empty() {
+                    table.text(broken(&format!("  {what}: {}", names.join("; ")), 4).trim_end());
+                }
             }
         }
         write!(f, "{table}\n{}\n{}", self.tally(), broken(&self.legend(), 2))?;

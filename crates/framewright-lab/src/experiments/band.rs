@@ -102,6 +102,7 @@ mod tests {
             gain: Gain::default(),
             ours: String::new(),
             fails: Vec::new(),
+            not_judged: Vec::new(),
         };
         let mut bands = Bands::default();
         [-72.31, -70.0, -72.0].map(headline).iter().for_each(|headline| bands.widen(headline));

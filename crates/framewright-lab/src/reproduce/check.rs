@@ -29,6 +29,15 @@ impl Check {
         Self { name: name.to_owned(), passed: None, detail: why.into() }
     }
 
+    /// Leaves the judgement to a full run if the check does not hold: a quick one is too short for it.
+    #[must_use]
+    pub fn in_a_quick_run(self) -> Self {
+        match self.passed {
+            Some(false) => Self::unseen(&self.name, format!("not judged in a quick run: {}", self.detail)),
+            _ => self,
+        }
+    }
+
     /// The verdict in a word.
     pub fn word(&self) -> &'static str {
         match self.passed {
@@ -135,6 +144,9 @@ mod tests {
         assert!(all_hold(&[]) && all_hold(&[held.clone(), held.clone()]));
         assert!(!all_hold(&[held.clone(), open.clone()]) && !all_hold(&[Check::seen("c", false, "")]));
         assert_eq!((held.to_string(), open.word()), ("holds   a: 1".to_owned(), "unseen"));
+        assert_eq!([held.clone(), open.clone()].map(Check::in_a_quick_run), [held, open]);
+        let short = Check::seen("c", false, "2 of 3").in_a_quick_run();
+        assert_eq!(short.to_string(), "unseen  c: not judged in a quick run: 2 of 3");
     }
 
     #[test]

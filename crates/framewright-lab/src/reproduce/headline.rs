@@ -19,8 +19,10 @@ pub struct Headline {
     pub gain: Gain,
     /// Why, and at what price, in a sentence.
     pub ours: String,
-    /// Checks that fail in this run and must hold in a full one.
+    /// Checks of a full run that fail.
     pub fails: Vec<Check>,
+    /// Checks that do not hold in a quick run, and that a full one alone judges.
+    pub not_judged: Vec<Check>,
 }
 
 /// Effect of our own mechanisms.
@@ -134,10 +136,11 @@ impl Headline {
         (self.what, self.gain, self.ours) = (what, Gain { what: of.to_owned(), from_to }, ours);
     }
 
-    /// Adds the checks that fail.
+    /// Adds the checks that do not hold: a quick run is too short to call them failures.
     #[must_use]
-    pub fn with(mut self, checks: &[Check]) -> Self {
-        self.fails = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
+    pub fn with(mut self, checks: &[Check], quick: bool) -> Self {
+        let missed = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
+        *(if quick { &mut self.not_judged } else { &mut self.fails }) = missed;
         self
     }
 

@@ -17,8 +17,10 @@ fn headline(experiment: Experiment, rows: Vec<HeadlineRow>) -> Headline {
         rows,
         gain: Gain { what: "page faults".to_owned(), from_to: ["1 %".to_owned(), "2 %".to_owned()] },
         ours,
-        fails: vec![Check::seen("rank order", false, "a is not above b")],
+        fails: Vec::new(),
+        not_judged: Vec::new(),
     }
+    .with(&[Check::seen("rank order", false, "a is not above b"), Check::seen("gain", true, "all")], true)
 }
 
 /// One figure of each kind.
@@ -63,6 +65,20 @@ fn figures_stand_as_they_should() {
     // With a seed that no band was recorded with, nothing has left one.
     let other = bands().within(headline(Experiment::ZoneLock, vec![moved]), false);
     assert!(other.holds() && other.rows[0].band.is_some());
+}
+
+/// A check that does not hold fails in a full run alone.
+#[test]
+fn a_quick_run_is_too_short_to_fail() {
+    let missed = [Check::seen("rank order", false, "a is not above b")];
+    for (quick, wanted) in [(true, "  not judged in a quick run: rank order\n"), (false, "  FAILS: rank order\n")] {
+        let made = Headline { not_judged: Vec::new(), ..headline(Experiment::ZoneLock, rows()) }.with(&missed, quick);
+        let all = All { quick, experiments: vec![made], ..sample(rows()) };
+        let (screen, page) = (all.to_string(), overview_page(&all).unwrap());
+        assert!(screen.contains(wanted) && screen.contains("FAILS") != quick, "{screen}");
+        assert_eq!(page.contains("<span class=\"fails\">fails</span>"), !quick, "{page}");
+        assert_eq!(page.contains("<span class=\"unseen\">not judged in a quick run</span>"), quick, "{page}");
+    }
 }
 
 #[test]
