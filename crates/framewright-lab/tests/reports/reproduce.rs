@@ -6,6 +6,7 @@ use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::found::Reproduction;
+use framewright_lab::reproduce::headline::{HeadlineRow, Verdict};
 use framewright_lab::reproduce::plan::{Outcomes, Plan as _, Runs, TABLE, Variations};
 use framewright_lab::reproduce::published::Published as _;
 use framewright_lab::reproduce::variation::{Band, Reach, Varied, Varying};
@@ -157,6 +158,11 @@ fn found(change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
     found_of(|_| {}, change)
 }
 
+/// A row of the figures to look at first.
+fn row_of(found: &Reproduction, name: &str) -> HeadlineRow {
+    found.headline.rows.iter().find(|row| row.name == name).unwrap().clone()
+}
+
 /// A check by the start of its name.
 fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
     check(found, name).passed
@@ -221,6 +227,36 @@ fn what_is_off_fails() {
         of_table(runs, 6).aftermath.as_mut().unwrap().drained[0].blocks[0] = 300_000;
     });
     assert_eq!(verdict(&tidier, "default: leaves"), Some(false), "drained, it is worse");
+}
+
+/// A fitted row that does not come out is told, and a figure that is near but outside its band looks like no other.
+#[test]
+fn a_verdict_is_never_kinder_than_the_band() {
+    let slow = |runs: &mut Runs| of_table(runs, 5).report.per_second *= 0.93;
+    let quick = |plan: &mut ZoneLockPlan<'_>| plan.lengths = ZoneLockLengths::QUICK;
+    let (missed, machine) = found_of(quick, |runs| {
+        slow(runs);
+        runs.variations = None;
+    });
+    let told = "no_merge+cluster_alloc is fitted, and 9.2 points off in so short a run: a full one shows whether the fit holds";
+    let on_a_line = missed.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(on_a_line.contains(told), "{on_a_line}");
+    assert!(missed.page(&[machine]).unwrap().contains(told));
+    assert_eq!(row_of(&missed, "no_merge+cluster_alloc").verdict, Verdict::FittedMissed);
+    assert_eq!(row_of(&found(|_| {}).0, "no_merge+cluster_alloc").verdict, Verdict::Fitted);
+
+    let narrow = |runs: &mut Runs| {
+        of_table(runs, 3).report.per_second *= 0.93;
+        for sample in &mut runs.variations.as_mut().unwrap().samples {
+            *sample.get_mut(&Of::Change.of("patch9")).unwrap() = 23.5;
+        }
+        runs.variations.as_mut().unwrap().base.insert(Of::Change.of("patch9"), 23.5);
+    };
+    let (near, _) = found(narrow);
+    assert_eq!(row_of(&near, "patch9").verdict, Verdict::NearOutside);
+    assert_eq!(verdict(&near, "rows not fitted"), Some(true));
+    let text = near.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("+14.9^") && text.contains("patch9 -8.6 (outside the band)"), "{text}");
 }
 
 /// A share of time that is off by more than 15 points stands if its band holds the published one.
