@@ -99,7 +99,14 @@ fn a_page_that_leads_to_the_others() {
     let page = overview_page(&sample(rows())).unwrap();
     shows(
         &page,
-        &["href=\"zone-lock.html\"", "LEFT ITS BAND", "-73.3 %", "-75.0 … -70.0", "Page faults, against patch1.", "near, outside band: as near"],
+        &[
+            "href=\"zone-lock.html\"",
+            "LEFT ITS BAND",
+            "-73.3 %",
+            "-75.0 … -70.0",
+            "Page faults, against patch1.",
+            "near, outside band: as near",
+        ],
     );
     assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 9, "the legend's, and each published figure's");
     assert_eq!(page.matches("<path class=\"own\"").count(), 1 + 1);

@@ -1,10 +1,13 @@
 //! The reproduction of a published table: text, page and checks from made-up runs, and a plan of small runs in full.
 
+use std::collections::BTreeSet;
+
 use crate::sim_samples::{asks_nobody, check, is_closed, narrow, reported, run};
 use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::fields::meaning;
 use framewright_lab::reproduce::found::Reproduction;
 use framewright_lab::reproduce::headline::{HeadlineRow, Verdict};
 use framewright_lab::reproduce::plan::{Outcomes, Plan as _, Runs, TABLE, Variations};
@@ -17,7 +20,7 @@ use framewright_lab::reproduce::zone_lock::{
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
-use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
+use framewright_sim::workload::{self, Aftermath, Job, Outcome, PageFaultMix, Passes};
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 
@@ -419,6 +422,40 @@ fn a_run_that_fails_is_named() {
     plan.presets.clear();
     let error = plan.run(&mut |_, _| {}).unwrap_err().to_string();
     assert!(error.contains(" on 2 CPUs, pages on LRU lists") && error.contains("got no block"), "{error}");
+}
+
+/// Each field that a reason names leads to a line of the page that says what it is.
+#[test]
+fn fields_in_reasons_are_explained() {
+    let (found, machine) = found(|_| {});
+    let page = found.page(&[machine]).unwrap();
+    let why = "fetched and queued for most: <a href=\"#field-link-next\">link.next</a> (6.3 %), <a href=\"#field-link-previous\">";
+    assert!(page.contains(why), "{page}");
+    let line = format!("<dt id=\"field-link-next\"><code>link.next</code></dt><dd>{}.</dd>", meaning("link.").unwrap());
+    assert!(page.contains(&line), "{page}");
+    let anchors = page.split("href=\"#").skip(1).filter_map(|rest| rest.split_once('"')).map(|(anchor, _)| anchor);
+    for anchor in anchors {
+        assert_eq!(page.matches(&format!("id=\"{anchor}\"")).count(), 1, "{anchor}");
+    }
+}
+
+/// Every word that a run can name has a line of its own.
+#[test]
+fn every_field_of_a_run_has_a_meaning() {
+    let machine = machine::named("generic:2x2x1").unwrap();
+    let workloads = ["page-fault1", "page-fault1:lru=smp", "page-fault-mix", "rand", "netperf", "producer-consumer"];
+    let presets = ["default", "patch7", "no_merge+cluster_alloc", "owned-pageblocks", "numa-base", "vanilla-4.20"];
+    let mut unknown = BTreeSet::new();
+    for (workload, preset) in workloads.iter().flat_map(|workload| presets.map(|preset| (workload, preset))) {
+        let (workload, mechanisms) = (workload.parse().unwrap(), Mechanisms::preset(preset).unwrap());
+        let job = Job { warm_up: 100_000_000, window: 200_000_000, ..Job::new(workload, mechanisms, 4) };
+        let report = workload::run(&machine.model(), &job, &mut |_| {}).unwrap().report;
+        let names = report.lines.into_iter().flat_map(|line| line.fields).map(|field| field.name);
+        let (known, others): (Vec<_>, Vec<_>) = names.partition(|name| meaning(name).is_some());
+        assert!(!known.is_empty(), "nothing was fetched");
+        unknown.extend(others);
+    }
+    assert_eq!(unknown, BTreeSet::new());
 }
 
 #[test]
