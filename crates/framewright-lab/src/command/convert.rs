@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use framewright_lab::record::{convert, is_kept};
 
 use super::advice::advised_trace;
 use super::file::{Over, check};
@@ -15,9 +16,11 @@ use super::reading::Reading;
   framewright convert trace-dir trace.fwt
       a folder with trace.txt and files of /proc, in one file that replay and explain read
   framewright convert trace.txt.gz trace.fwt --lenient --force
-      a text alone, without the lines that nobody can read, over a file that is there")]
+      a text alone, without the lines that nobody can read, over a file that is there
+  framewright convert recording/spool recording/trace.fwt
+      what a recording kept that had no room for its trace")]
 pub(crate) struct Convert {
-    /// The trace: a directory, or a text or compact file.
+    /// The trace: a directory, a text or compact file, or the spool that a recording kept.
     input: PathBuf,
     /// The file to write; by custom its name ends in .fwt.
     output: PathBuf,
@@ -31,8 +34,11 @@ pub(crate) struct Convert {
 impl Convert {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         check(&self.output, if self.force { Over::Any } else { Over::Unforced(None) })?;
-        let quality =
-            framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
+        let quality = if is_kept(&self.input) {
+            convert(&self.input, &self.output)?
+        } else {
+            framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?
+        };
         let bytes = std::fs::metadata(&self.output)?.len();
         print(&format!(
             "{}: {} events in {bytes} bytes, {} lost, {} unknown, {} unreadable lines\n",
