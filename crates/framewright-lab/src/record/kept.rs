@@ -30,6 +30,8 @@ use super::write::{self, Recorded};
 const SCHEMA: &str = "framewright-spool/1";
 /// Name of the file in the spool.
 const NAME: &str = "recording.json.gz";
+/// Bytes that a page of the buffers may have.
+const PAGES: std::ops::RangeInclusive<usize> = 1 << 9..=1 << 24;
 /// Bytes of the file before it is packed, at most.
 const LIMIT: u64 = 1 << 30;
 
@@ -99,6 +101,9 @@ fn read(spool: &Path) -> Result<Recorded, RecordError> {
     let kept: KeptRecording = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     if kept.schema != SCHEMA {
         return Err(damaged(format!("it is {:?}, and this program reads {SCHEMA:?}", kept.schema)));
+    }
+    if !PAGES.contains(&kept.page_size) {
+        return Err(damaged(format!("a page has {} bytes", kept.page_size)));
     }
     let mut state = InitialState::default();
     for file in StateFile::ALL {
@@ -183,6 +188,7 @@ mod tests {
         let others = [
             "{}".to_owned(),
             text.replace("spool/1", "spool/2"),
+            text.replace("\"page_size\":4096", "\"page_size\":0"),
             text.replace("field: u64 timestamp", "field: u64 time"),
             text.replace("zone   Normal", "zoo"),
             text.replace("ID: 1", "ID: one"),

@@ -385,8 +385,7 @@ fn presets_that_are_compared() {
     let (first, others) = names.split_at(table.len());
     assert_eq!((first, others), (&table[..], &["baseline", "tuned-pcp", "owned-pageblocks", "default"][..]));
     assert!(presets.iter().all(|kernel| kernel.mechanisms == Mechanisms::preset(&kernel.name)));
-    let mechanisms: std::collections::BTreeSet<String> =
-        presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
+    let mechanisms: BTreeSet<String> = presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
     assert_eq!(mechanisms.len(), names.len());
 }
 

@@ -268,19 +268,24 @@ pub(super) fn table(plan: &ZoneLockPlan<'_>, rows: &[KernelComparison<'_>], foun
     found.show.grid(&table);
     rows.iter().for_each(|row| list_add(row, &mut found.show));
     found.show.fitted(&found.fitted);
-    for row in rows.iter().filter(|row| row.missed()) {
-        let (name, off) = (row.name, row.off().unwrap_or(f64::NAN));
-        let is_quick = plan.lengths.varied.is_none();
-        let why = if is_quick { " in so short a run: a full one shows whether the fit holds" } else { "" };
-        let told = format!("{name} is fitted, and {off:.1} points off{why}");
-        found.show.note(&told, 2);
-        found.show.html(format!("<p class=\"unseen\">{}.</p>\n", escaped(told)));
-    }
+    missed_fits(plan, rows, &mut found.show);
     found.show.line(format!(
         "! off by more than {CHANGE} points (change) or {SHARE} (waiting); ~ the band holds theirs; ^ it does not"
     ));
     let varied = found.varied.as_ref().zip(plan.lengths.varied);
     found.show.varied(varied.map(|(varied, varying)| (varied, varying.in_words("passes"))));
+}
+
+/// Tells of rows that were fitted and are off all the same.
+fn missed_fits(plan: &ZoneLockPlan<'_>, rows: &[KernelComparison<'_>], show: &mut Show) {
+    for row in rows.iter().filter(|row| row.missed()) {
+        let (name, off) = (row.name, row.off().unwrap_or(f64::NAN));
+        let is_quick = plan.lengths.varied.is_none();
+        let why = if is_quick { " in so short a run: a full one shows whether the fit holds" } else { "" };
+        let told = format!("{name} is fitted, and {off:.1} points off{why}");
+        show.note(&told, 2);
+        show.html(format!("<p class=\"unseen\">{}.</p>\n", escaped(told)));
+    }
 }
 
 /// Time inside of list operations, for a terminal, where that is of interest.
