@@ -400,7 +400,8 @@ fn linux_blocks(first_pass: &FirstPass, machine: &RecordedMachine) -> Vec<ZoneBl
             let free = !used.contains(at);
             let run = (at..frames.end).take_while(|&index| used.contains(index) != free).count();
             if free {
-                let range = PfnRange { start: span.pfn(at), end: span.pfn(at + run) };
+                // The position after the last one may lie beyond a gap.
+                let range = PfnRange { start: span.pfn(at), end: span.pfn(at + run - 1).add(1) };
                 for (pfn, order) in range.blocks(machine.max_order) {
                     let kind = machine.kind_at(pfn);
                     let row = zones.entry((region.node.0, kind.index())).or_insert_with(|| ZoneBlocks {
