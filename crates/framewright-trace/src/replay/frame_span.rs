@@ -1,8 +1,8 @@
 //! The numbering of frames in tables with an entry for each frame of the recorded machine.
 //!
 //! Frames are numbered from the lowest to the highest of the machine. Nodes can lie terabytes apart, as those of
-//! graphics cards do, so wide gaps between zones are left out, and between the frames of a trace without zones. Narrow gaps are not: a hole in a zone or below 4 GiB
-//! costs less than a check for it.
+//! graphics cards do. So wide gaps between zones are left out, and so are those between the frames of a trace without
+//! zones. Narrow gaps are not: a hole in a zone or below 4 GiB costs less than a check for it.
 
 use framewright::units::{Order, Pfn, PfnRange};
 
