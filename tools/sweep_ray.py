@@ -59,7 +59,7 @@ def read_plan(path):
             why = f"has no {error}" if isinstance(error, KeyError) else str(error)
             raise Wrong(f"{path}:{number}: is no line of a plan of `framewright sweep plan`: {why}") from error
     if len(rows) != head["cells"]:
-        raise Wrong(f"{path} has {len(rows)} of its {head['cells']} cells; plan it again: {head['command']}")
+        raise Wrong(f"{path} has {len(rows)} of its {head['cells']} cells; plan it again: {head['command']} --force")
     return head, rows
 
 

@@ -147,7 +147,7 @@ pub trait Code {
 impl Code for AllocError {
     fn code(&self) -> c_int {
         match self {
-            AllocError::BadOrder { .. } => FW_E_ORDER,
+            AllocError::BadOrder { .. } | AllocError::BadAlignment { .. } => FW_E_ORDER,
             AllocError::BadNode(_) => FW_E_NODE,
             AllocError::BadFlags => FW_E_FLAGS,
             AllocError::BadRange(_) => FW_E_RANGE,

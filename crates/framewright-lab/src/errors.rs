@@ -201,7 +201,10 @@ fn of_replays_and_recordings() {
         RecordError::Trace(_) => TraceError::new("FILE", RawFault::Cut(3)).into(),
         RecordError::Full(_) => RecordError::Full("DIR".to_owned()),
         RecordError::Kept { .. } =>
-            RecordError::Kept { error: Box::new(RecordError::Exists("DIR".to_owned())), spool: "DIR/spool".to_owned() },
+            RecordError::Kept {
+                error: Box::new(RecordError::Exists("DIR".to_owned())), spool: "DIR/spool".to_owned(), is_convertible: true,
+            },
+        RecordError::Damaged { .. } => RecordError::Damaged { path: file(), why: "no JSON".to_owned() },
     );
 }
 

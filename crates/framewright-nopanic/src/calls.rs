@@ -189,6 +189,10 @@ call! {
         (layout, Layout::on::<Board>(config) == layout, layout.map_or(0, |layout| layout.bytes::<Board>()))
     }
 
+    fn lost_zone(config: &'static Config<'static>) -> Option<(ZoneKind, Pfn)> {
+        config.lost_zone()
+    }
+
     fn config(regions: &'static [Region], cpus: &'static [NodeId]) -> (Config<'static>, [Region; 3]) {
         let regions_of_a_kind = [Region::usable(1, 2, 3), Region::reserved(1, 2, 3), Region::possible(1, 2, 3)];
         (Config::new(regions, cpus), regions_of_a_kind)

@@ -116,6 +116,9 @@ pub(crate) fn boot(loaded: Loaded, cpus: usize) {
     let firmware = PfnRange::around_bytes(start, end, PAGE_SHIFT);
     let nodes = [NodeId(0); MAX_CPUS];
     let config = Config { reserved: &[firmware, image], ..Config::new(regions, &nodes[..cpus]) };
+    if let Some((zone, end)) = config.lost_zone() {
+        println!("memory: no zone {zone}: its end, frame {end}, lies inside its first pageblock");
+    }
     let map = |own: PfnRange| {
         println!("descriptors: frames {:#x} to {:#x}", own.start.0, own.end.0);
         let (start, bytes) = ((own.start.0 << PAGE_SHIFT) as *mut u8, (own.frames() << PAGE_SHIFT) as usize);

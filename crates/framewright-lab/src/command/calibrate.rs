@@ -49,6 +49,9 @@ impl Calibrate {
         if let Some(out) = self.out.as_ref().filter(|out| out.extension().is_none_or(|extension| extension != "toml")) {
             bail!("--out {}: a machine's file ends in .toml", out.display());
         }
+        if let Some(out) = &self.out {
+            file::check(out, file::Over::Any)?;
+        }
         let base = machine::load(&self.machine)?;
         let rounds = self.rounds.map_or(if self.quick { ROUNDS.1 } else { ROUNDS.0 }, usize::from);
         let bar = Bar::new()?;

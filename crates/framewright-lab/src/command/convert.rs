@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
 use clap::Args;
+use framewright_lab::record::{convert, is_kept};
 
 use super::advice::advised_trace;
+use super::file::{Over, check};
 use super::output::print;
 use super::reading::Reading;
 
@@ -15,9 +16,11 @@ use super::reading::Reading;
   framewright convert trace-dir trace.fwt
       a folder with trace.txt and files of /proc, in one file that replay and explain read
   framewright convert trace.txt.gz trace.fwt --lenient --force
-      a text alone, without the lines that nobody can read, over a file that is there")]
+      a text alone, without the lines that nobody can read, over a file that is there
+  framewright convert recording/spool recording/trace.fwt
+      what a recording kept that had no room for its trace")]
 pub(crate) struct Convert {
-    /// The trace: a directory, or a text or compact file.
+    /// The trace: a directory, a text or compact file, or the spool that a recording kept.
     input: PathBuf,
     /// The file to write; by custom its name ends in .fwt.
     output: PathBuf,
@@ -30,18 +33,12 @@ pub(crate) struct Convert {
 
 impl Convert {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        if self.output.exists() && !self.force {
-            bail!("{} exists; --force replaces it", self.output.display());
-        }
-        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            bail!("cannot write {}: there is no folder {}; make it first", self.output.display(), folder.display());
-        }
-        if self.output.is_dir() {
-            bail!("cannot write {}: it is a folder; name a file in it", self.output.display());
-        }
-        let quality =
-            framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
+        check(&self.output, if self.force { Over::Any } else { Over::Unforced(None) })?;
+        let quality = if is_kept(&self.input) {
+            convert(&self.input, &self.output)?
+        } else {
+            framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?
+        };
         let bytes = std::fs::metadata(&self.output)?.len();
         print(&format!(
             "{}: {} events in {bytes} bytes, {} lost, {} unknown, {} unreadable lines\n",

@@ -12,23 +12,45 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use framewright_trace::output::{self, Access, NewFile};
 
-/// Checks that a file can be written, and that an existing one is ours, which has `mark` in it. Called before the runs,
-/// so that no run is in vain.
-pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
+/// Files that an output may replace.
+#[derive(Clone, Copy)]
+pub(crate) enum Over<'m> {
+    /// Any file.
+    Any,
+    /// A file of ours, which has this mark in it.
+    Ours(&'m str),
+    /// None, until the user adds `--force`; then a file with this mark, or any file if there is no mark.
+    Unforced(Option<&'m str>),
+}
+
+/// Checks that a file can be written, and that an existing one may be replaced.
+///
+/// Every command calls it before its work, so that no work is in vain.
+pub(crate) fn check(path: &Path, over: Over<'_>) -> anyhow::Result<()> {
     let name = path.display();
     if is_special(path) {
         return Ok(());
     }
     output::look(path).with_context(|| format!("cannot write {name}"))?;
-    let read =
-        fs::read(path).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(Vec::new()) } else { Err(error) });
-    // Begun, and dropped.
-    let tried = read.and_then(|bytes| NewFile::create(path, Access::Shared).map(|_| bytes));
-    let bytes = tried.with_context(|| format!("cannot write {name}"))?;
-    if !bytes.is_empty() && !bytes.windows(mark.len()).any(|part| part == mark.as_bytes()) {
-        bail!("{name} is somebody else's, and would be overwritten; write elsewhere");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        bail!("cannot write {name}: there is no folder {}; make it first", folder.display());
     }
-    Ok(())
+    let mark = match over {
+        Over::Any | Over::Unforced(None) => None,
+        Over::Ours(mark) | Over::Unforced(Some(mark)) => Some(mark),
+    };
+    if let Some(mark) = mark.filter(|_| path.exists()) {
+        let bytes = fs::read(path).with_context(|| format!("cannot write {name}"))?;
+        if !bytes.is_empty() && !bytes.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+            bail!("{name} is somebody else's, and would be overwritten; write elsewhere");
+        }
+    }
+    if path.exists() && matches!(over, Over::Unforced(_)) {
+        bail!("{name} exists; --force replaces it");
+    }
+    // Begun, and dropped.
+    NewFile::create(path, Access::Shared).map(drop).with_context(|| format!("cannot write {name}"))
 }
 
 /// Writes a file so that it has all of the text, or stays as it was. A pipe or a terminal is written to directly.
@@ -80,33 +102,59 @@ fn open_special(path: &Path) -> io::Result<fs::File> {
 mod tests {
     use super::*;
 
+    const OURS: Over<'_> = Over::Ours("mark");
+
+    /// What is there stays there until the user adds `--force`; a file of somebody else's stays even then.
+    #[test]
+    fn a_file_is_replaced_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let told =
+            |over| check(&path, over).map_err(|error| error.to_string().split_once("file").unwrap().1.to_owned());
+        for over in [Over::Any, OURS, Over::Unforced(None), Over::Unforced(Some("mark"))] {
+            assert_eq!(told(over), Ok(()), "nothing is there");
+        }
+        let (exists, foreign) =
+            (" exists; --force replaces it", " is somebody else's, and would be overwritten; write elsewhere");
+        let of = |text: &str| Err(text.to_owned());
+        fs::write(&path, "a mark").unwrap();
+        assert_eq!([told(Over::Any), told(OURS)], [Ok(()), Ok(())]);
+        assert_eq!([told(Over::Unforced(None)), told(Over::Unforced(Some("mark")))], [of(exists), of(exists)]);
+        fs::write(&path, "another").unwrap();
+        assert_eq!([told(Over::Any), told(OURS)], [Ok(()), of(foreign)]);
+        assert_eq!([told(Over::Unforced(None)), told(Over::Unforced(Some("mark")))], [of(exists), of(foreign)]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another");
+    }
+
     #[test]
     fn a_file_is_ours_or_is_let_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        check(&path, "mark").unwrap();
+        check(&path, OURS).unwrap();
         assert!(
             !path.exists() && fs::read_dir(folder.path()).unwrap().next().is_none(),
             "nothing is left of the check"
         );
         replace(&path, "a mark").unwrap();
-        check(&path, "mark").unwrap();
+        check(&path, OURS).unwrap();
         replace(&path, "another").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "another");
         // A file that is no text is foreign too.
         for foreign in [b"\xff\xfe a page".as_slice(), b"another"] {
             fs::write(&path, foreign).unwrap();
-            assert!(check(&path, "mark").unwrap_err().to_string().contains("would be overwritten"));
+            assert!(check(&path, OURS).unwrap_err().to_string().contains("would be overwritten"));
             assert_eq!(fs::read(&path).unwrap(), foreign);
         }
-        assert!(check(folder.path(), "mark").is_err() && check(&folder.path().join("none/file"), "mark").is_err());
+        for over in [Over::Any, OURS, Over::Unforced(None)] {
+            assert!(check(folder.path(), over).is_err() && check(&folder.path().join("none/file"), over).is_err());
+        }
         assert!(replace(&folder.path().join("none/file"), "").is_err() && replace(folder.path(), "").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
     }
 
     #[test]
     fn what_is_no_file_stays_what_it_is() {
-        check(Path::new("/dev/null"), "mark").unwrap();
+        check(Path::new("/dev/null"), OURS).unwrap();
         replace(Path::new("/dev/null"), "text").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file() && !Path::new("/dev/null.part").exists());
     }

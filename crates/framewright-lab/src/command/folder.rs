@@ -17,7 +17,7 @@ const SCHEMA: &str = "\"schema\": \"framewright-";
 /// Makes the folder, if no file that is to be written is foreign. Called before the runs, so that no run is in vain.
 pub(crate) fn prepare(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
-    names.iter().try_for_each(|name| file::check(&folder.join(name), mark(name)))
+    names.iter().try_for_each(|name| file::check(&folder.join(name), file::Over::Ours(mark(name))))
 }
 
 /// Writes files by their names.

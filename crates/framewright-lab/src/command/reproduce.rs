@@ -180,7 +180,7 @@ impl Reproduce {
     }
 
     fn record(file: &Path) -> anyhow::Result<()> {
-        file::check(file, BANDS)?;
+        file::check(file, file::Over::Ours(BANDS))?;
         let bar = Bar::new()?;
         let bands = all::record(&Experiment::ALL, |experiment, share| bar.show(experiment.name(), share))?;
         drop(bar);

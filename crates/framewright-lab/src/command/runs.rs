@@ -11,6 +11,36 @@ use framewright_sim::workload::{Job, SpecError, Workload};
 use super::output::quoted;
 use framewright_lab::mechanisms;
 
+/// The length and the order of a run, on the simulated machine's clocks.
+#[derive(Clone, Args)]
+pub(super) struct ClockArgs {
+    /// Virtual time that is measured [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(super) seconds: Option<f64>,
+    /// Virtual time before that [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
+    pub(super) warm_up: Option<f64>,
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
+    /// accesses.
+    #[arg(long, value_name = "WHICH", default_value = "time")]
+    schedule: Schedule,
+}
+
+impl ClockArgs {
+    /// Whether a length was given.
+    fn are_meant(&self) -> bool {
+        self.seconds.is_some() || self.warm_up.is_some()
+    }
+
+    /// Returns the options that give the same again; of the default, none.
+    pub(super) fn words(&self) -> Vec<String> {
+        let options = [("--seconds", self.seconds), ("--warm-up", self.warm_up)];
+        let lengths = options.into_iter().filter_map(|(option, length)| Some(format!("{option} {}", length?)));
+        let schedule = (self.schedule != Schedule::Time).then(|| format!("--schedule {}", self.schedule.spelled()));
+        lengths.chain(schedule).collect()
+    }
+}
+
 /// Machine, workload, and what is varied.
 #[derive(Args)]
 pub(super) struct RunArgs {
@@ -30,16 +60,8 @@ pub(super) struct RunArgs {
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Virtual time that is measured [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(super) seconds: Option<f64>,
-    /// Virtual time before that [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
-    pub(super) warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
-    /// accesses.
-    #[arg(long, value_name = "WHICH", default_value = "time")]
-    pub(super) schedule: Schedule,
+    #[command(flatten)]
+    pub(super) clock: ClockArgs,
 }
 
 /// The default machine.
@@ -59,8 +81,8 @@ impl RunArgs {
 
     /// Whether anything was said of a run.
     pub(super) fn are_meant(&self) -> bool {
-        let RunArgs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
-        let said = [machine.is_some(), workload.is_some(), seconds.is_some(), warm_up.is_some()];
+        let RunArgs { machine, workload, mechanisms, cpus, clock, seed: _ } = self;
+        let said = [machine.is_some(), workload.is_some(), clock.are_meant()];
         said.contains(&true) || !mechanisms.is_empty() || !cpus.is_empty()
     }
 
@@ -86,9 +108,9 @@ impl RunArgs {
         let usual = Job::new(workload.clone(), mechanisms, cpus);
         Job {
             seed: self.seed,
-            schedule: self.schedule,
-            window: self.seconds.map_or(usual.window, picoseconds),
-            warm_up: self.warm_up.map_or(usual.warm_up, picoseconds),
+            schedule: self.clock.schedule,
+            window: self.clock.seconds.map_or(usual.window, picoseconds),
+            warm_up: self.clock.warm_up.map_or(usual.warm_up, picoseconds),
             ..usual
         }
     }
@@ -102,11 +124,7 @@ impl RunArgs {
             words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
         }
         words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
-        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
-        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
-        if self.schedule != Schedule::Time {
-            words.push(format!("--schedule {}", self.schedule.spelled()));
-        }
+        words.extend(self.clock.words());
         words.join(" ")
     }
 
@@ -146,7 +164,7 @@ fn picoseconds(seconds: f64) -> u64 {
     (seconds * 1e12).round() as u64
 }
 
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
@@ -154,6 +172,6 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn warm_up(text: &str) -> Result<f64, String> {
+fn warm_up(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { seconds(text) }
 }

@@ -59,7 +59,7 @@ pub(crate) struct Sim {
 /// The report's JSON.
 const RUNS: &str = "runs.json";
 /// The workload that is a latency checker, which has no allocator.
-const CHECKER: &str = "mlc";
+pub(super) const CHECKER: &str = "mlc";
 
 /// The JSON of several runs.
 #[derive(Serialize)]
@@ -183,12 +183,7 @@ impl Sim {
             if runs != 1 || self.sensitivity {
                 bail!("--trace-out is for one run: one number of CPUs, one set of mechanisms, no --sensitivity");
             }
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-                let why =
-                    if path.is_dir() { "it is a folder; name a file in it" } else { "no such folder; make it first" };
-                bail!("cannot write {}: {why}", path.display());
-            }
+            file::check(path, file::Over::Ours(timeline::MARK))?;
         }
         self.report.as_deref().map_or(Ok(()), |report| folder::prepare(report, &[folder::PAGE, RUNS]))
     }

@@ -95,6 +95,9 @@ impl Stress {
             };
         }
         let settings = self.settings()?;
+        if let Some(out) = &self.out {
+            file::check(out, file::Over::Any)?;
+        }
         let bar = Bar::new()?;
         let result = stress::run(&settings, |behind| bar.show("stress", behind as f64 / settings.operations as f64));
         drop(bar);

@@ -24,6 +24,13 @@ const MANY: u64 = 10;
 /// Parts of a unit of weight in which progress is counted.
 const PARTS: u64 = 1000;
 
+/// Head of the checks that do not hold in a run that is too short for them.
+const NOT_JUDGED: &str = "not judged in a quick run";
+/// Meaning of that head.
+const NOT_JUDGED_MEANS: &str =
+    "not judged in a quick run: does not hold in it, framewright reproduce EXPERIMENT judges it";
+/// Remark on a seed of the user's own.
+const OTHER_SEEDS: &str = "bands are of other seeds: this run is not held against them";
 /// Message about a figure that has left its band.
 const LEFT: &str = "LEFT ITS BAND: what comes out has changed by more than chance; `framewright reproduce EXPERIMENT --quick` shows the \
                     runs, docs/reproduce.md says what to do";
@@ -61,7 +68,7 @@ impl All {
                 );
             }
         }
-        let within = |made: &Made| bands.within(made.headline.clone().with(&made.checks), was_recorded(seed));
+        let within = |made: &Made| bands.within(made.headline.clone(), was_recorded(seed));
         let experiments = made.iter().map(within).collect();
         Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
     }
@@ -75,20 +82,30 @@ impl All {
         self.experiments.iter().flat_map(|headline| &headline.rows)
     }
 
-    /// Returns the kind of the runs.
-    fn runs(&self) -> &'static str {
-        if self.quick { "in so short a run" } else { "in a full run" }
-    }
-
     /// How many figures stand how, in words.
     pub fn tally(&self) -> String {
-        use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand, SameWay};
-        let all = [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand];
+        use Verdict::{AsPublished, Differs, Fitted, FittedMissed, InBand, LeftBand, NearOutside, SameWay};
+        let all = [AsPublished, NearOutside, InBand, SameWay, Differs, Fitted, FittedMissed, LeftBand];
         let published = self.headline_rows().filter(|row| row.published.is_some()).count();
         let count = |verdict| self.headline_rows().filter(|row| row.verdict == verdict).count();
         let told = all.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count != 0);
         let told: Vec<String> = told.map(|(count, verdict)| format!("{} {count}", verdict.words())).collect();
-        format!("Of {published} published figures: {}", told.join(", "))
+        format!("Of {published} published figures: {}", told.join("; "))
+    }
+
+    /// Writes where bands and verdicts are explained, for one screen, which has no room to explain them.
+    fn guide(&self) -> String {
+        let parts = [
+            (true, "docs/reproduce.md explains verdicts"),
+            (self.leaves_open(), "framewright reproduce EXPERIMENT judges what this run does not"),
+            (self.quick && !was_recorded(self.seed), OTHER_SEEDS),
+        ];
+        told(&parts)
+    }
+
+    /// Whether some check is left to a full run.
+    fn leaves_open(&self) -> bool {
+        self.experiments.iter().any(|headline| !headline.not_judged.is_empty())
     }
 
     /// Writes the meaning of bands and verdicts.
@@ -96,15 +113,23 @@ impl All {
         let has = |verdict| self.headline_rows().any(|row| row.verdict == verdict);
         let holds = "in band: the band, of other seeds, holds it";
         let parts = [
-            (true, "as published: as near as docs/reproduce.md asks"),
+            (true, "as published: as near as docs/reproduce.md asks, and in the band"),
+            (has(Verdict::NearOutside), "near, outside band: as near, but the band does not hold it"),
             (self.quick, holds),
+            (has(Verdict::FittedMissed), "fitted, missed: the number that was chosen for it is for longer runs"),
             (has(Verdict::SameWay), "same way: as theirs, by less or more"),
             (has(Verdict::Differs), "differs: docs/lab/fidelity.md and docs/lab/fragmentation.md say why"),
-            (self.quick && !was_recorded(self.seed), "bands are of other seeds: this run is not held against them"),
+            (self.leaves_open(), NOT_JUDGED_MEANS),
+            (self.quick && !was_recorded(self.seed), OTHER_SEEDS),
         ];
-        let told: Vec<&str> = parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words).collect();
-        told.join("; ")
+        told(&parts)
     }
+}
+
+/// Joins the parts that are so.
+fn told(parts: &[(bool, &str)]) -> String {
+    let told: Vec<&str> = parts.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words).collect();
+    told.join("; ")
 }
 
 /// Whether the bands of all experiments were recorded with this seed.
@@ -125,27 +150,29 @@ impl fmt::Display for All {
         let quick = if self.quick { ", a quick look" } else { "" };
         writeln!(f, "Five published experiments on the simulated machine{quick}, seed {}", self.seed)?;
         let mut table = Table::new("<>>><");
-        table.row(cells!["{:<41}" = "", "{:>14}" = "published", "{:>14}" = "ours", "{:>16}" = "band", "  verdict"]);
+        table.row(cells!["{:<34}" = "", "{:>12}" = "published", "{:>12}" = "ours", "{:>15}" = "band", "  verdict"]);
         for headline in &self.experiments {
             table.text(format!("{}: {}", headline.experiment, headline.what));
             for row in &headline.rows {
                 let [theirs, ours] = [row.published, Some(row.ours)].map(|value| row.told(value));
                 let verdict = row.verdict.words();
                 table.row(cells![
-                    "  {:<39}" = row.name,
-                    "{theirs:>14}",
-                    "{ours:>14}",
-                    "{:>16}" = band(row),
+                    "  {:<32}" = row.name,
+                    "{theirs:>12}",
+                    "{ours:>12}",
+                    "{:>15}" = band(row),
                     "  {verdict}"
                 ]);
             }
             table.text(broken(&format!("    {}", headline.ours), 4).trim_end());
-            if !headline.fails.is_empty() {
-                let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
-                table.text(broken(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4).trim_end());
+            for (what, checks) in [("FAILS", &headline.fails), (NOT_JUDGED, &headline.not_judged)] {
+                let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+                if !names.is_empty() {
+                    table.text(broken(&format!("  {what}: {}", names.join("; ")), 4).trim_end());
+                }
             }
         }
-        write!(f, "{table}\n{}\n{}", self.tally(), broken(&self.legend(), 2))?;
+        write!(f, "{table}\n{}{}", broken(&self.tally(), 2), broken(&self.guide(), 2))?;
         if self.holds() { Ok(()) } else { f.write_str(&broken(LEFT, 2)) }
     }
 }

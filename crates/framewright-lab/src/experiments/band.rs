@@ -47,15 +47,11 @@ impl Bands {
     /// A headline with its rows' bands; of runs whose seed was not recorded, nothing is said to have left one.
     pub fn within(&self, mut headline: Headline, was_recorded: bool) -> Headline {
         for row in &mut headline.rows {
-            row.band = self.of(headline.experiment, &row.name);
-            let Some(band) = row.band else { continue };
-            row.verdict = match row.verdict {
-                _ if was_recorded && !band.holds(row.ours) => Verdict::LeftBand,
-                Verdict::SameWay | Verdict::Differs if row.published.is_some_and(|theirs| band.holds(theirs)) => {
-                    Verdict::InBand
-                }
-                verdict => verdict,
-            };
+            let Some(band) = self.of(headline.experiment, &row.name) else { continue };
+            *row = row.clone().banded(band);
+            if was_recorded && !band.holds(row.ours) {
+                row.verdict = Verdict::LeftBand;
+            }
         }
         headline
     }
@@ -102,6 +98,7 @@ mod tests {
             gain: Gain::default(),
             ours: String::new(),
             fails: Vec::new(),
+            not_judged: Vec::new(),
         };
         let mut bands = Bands::default();
         [-72.31, -70.0, -72.0].map(headline).iter().for_each(|headline| bands.widen(headline));

@@ -113,12 +113,14 @@ impl Experiment {
         if self == Self::Fragmentation {
             machines.push(machine::named(fragmentation::plan::MACHINES[1].name)?);
         }
+        let headline = found.headline.clone().with(&found.checks, ask.quick);
+        let found = if ask.quick { found.in_a_quick_run() } else { found };
         Ok(Made {
             experiment: self,
             text: found.text(),
             json: serde_json::to_string_pretty(&found)? + "\n",
             page: ask.page.then(|| found.page(&machines)).transpose()?,
-            headline: found.headline,
+            headline,
             checks: found.checks,
         })
     }

@@ -62,6 +62,8 @@ const STATE: [(&str, &str); 4] = [
 const TRACING: &str = "needs a kernel with CONFIG_TRACING=y that is not locked down";
 /// Advice for a kernel that hides something from ordinary users.
 const ROOT_ALONE: &str = "is for root alone: run the command with sudo";
+/// Advice for root that may not administer the system.
+const CONTAINER: &str = "run it on the host, or in a container that is --privileged";
 
 /// How a check came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -126,6 +128,16 @@ impl Findings {
             tracefs,
         }
     }
+
+    /// Returns what a command begins with that root alone may run; nothing if this is root.
+    fn sudo(&self) -> &'static str {
+        if self.uid == 0 { "" } else { "sudo " }
+    }
+
+    /// Returns the advice on something that the kernel shows to those alone who may administer the system.
+    fn hidden(&self) -> &'static str {
+        if self.uid == 0 { CONTAINER } else { ROOT_ALONE }
+    }
 }
 
 /// The number of numbers in a list as `0-3,8`.
@@ -161,14 +173,11 @@ pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
         (uid, true) => format!("user {uid} with CAP_SYS_ADMIN"),
         (uid, false) => format!("no: user {uid}"),
     };
-    let remedy = match found.uid {
-        0 => "run it on the host, or in a container that is --privileged",
-        _ => "run the command with sudo",
-    };
+    let remedy = if found.uid == 0 { CONTAINER } else { "run the command with sudo" };
     add("root", or_missing(found.may_administer), root, remedy);
     let place = found.tracefs.as_ref().map_or("not mounted".to_owned(), |path| path.display().to_string());
-    let remedy = "sudo mount -t tracefs nodev /sys/kernel/tracing";
-    add("tracefs", or_missing(found.tracefs.is_some()), place, remedy);
+    let remedy = format!("{}mount -t tracefs nodev /sys/kernel/tracing", found.sudo());
+    add("tracefs", or_missing(found.tracefs.is_some()), place, &remedy);
     if let (Some(_), Some(events)) = (&found.tracefs, &found.events) {
         add("own instance", or_missing(found.instances), there(found.instances), TRACING);
         let remedy = "needs Linux 3.17 or later";
@@ -181,7 +190,7 @@ pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
         add("kprobes", verdict, told, "needs x86-64 and a kernel with CONFIG_KPROBE_EVENTS=y");
     } else if found.tracefs.is_some() {
         // A kernel that is locked down shows an empty folder.
-        let remedy = if found.may_administer { TRACING } else { ROOT_ALONE };
+        let remedy = if found.may_administer { TRACING } else { found.hidden() };
         add("events", CheckVerdict::Missing, "cannot be seen".to_owned(), remedy);
     }
     state(found, &mut add);
@@ -194,7 +203,7 @@ fn state(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str
     for (path, without) in STATE {
         let (verdict, told) = judged(found.readable.contains(&path), "readable", "not readable", without);
         let remedy = match path {
-            _ if !found.may_administer => ROOT_ALONE,
+            _ if !found.may_administer => found.hidden(),
             "/proc/kpageflags" => "needs a kernel with CONFIG_PROC_PAGE_MONITOR=y",
             _ => "is /proc mounted?",
         };
@@ -212,12 +221,12 @@ fn settings(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &
         }
     }
     for path in &found.left_over {
-        let remedy = format!("sudo rmdir {}", path.display());
+        let remedy = format!("{}rmdir {}", found.sudo(), path.display());
         add("left over", CheckVerdict::Without, "a recorder died and left its instance behind".to_owned(), &remedy);
     }
     let place = found.tracefs.as_deref().unwrap_or(Path::new("")).join(tracefs::PROBES);
     for event in &found.left_probes {
-        let remedy = format!("echo -:{event} | sudo tee -a {}", place.display());
+        let remedy = format!("echo -:{event} | {}tee -a {}", found.sudo(), place.display());
         add("left over", CheckVerdict::Without, "a recorder died and left its probe behind".to_owned(), &remedy);
     }
 }

@@ -43,12 +43,22 @@ pub enum RecordError {
     #[error("the disk of {0} has no room for a longer trace; make some, or name a folder on another disk with -o")]
     Full(String),
     /// The pages could not be made a trace, but they are still there.
-    #[error("{error}; the pages as the kernel had them are in {spool}: {}", remedy(error))]
+    #[error("{error}; the pages as the kernel had them are in {spool}: {}", remedy(error, spool, *is_convertible))]
     Kept {
         /// Why.
         error: Box<RecordError>,
         /// Where they are.
         spool: String,
+        /// Whether all is there that makes them a trace later.
+        is_convertible: bool,
+    },
+    /// A kept spool is not as a recorder left it.
+    #[error("{path} is not as a recorder left it: {why}; record again")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
     },
 }
 
@@ -59,7 +69,7 @@ impl RecordError {
 }
 
 /// Advice about pages that were kept because of this error.
-fn remedy(error: &RecordError) -> &'static str {
+fn remedy(error: &RecordError, spool: &str, is_convertible: bool) -> String {
     let error = match error {
         RecordError::File { error, .. } => Some(error),
         RecordError::Trace(error) => match error.reason() {
@@ -69,9 +79,12 @@ fn remedy(error: &RecordError) -> &'static str {
         _ => None,
     };
     match error.map(io::Error::kind) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "nothing reads them so; remove them, and record again on a disk with more room"
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) if is_convertible => {
+            format!("where there is more room, framewright convert {spool} trace.fwt makes a trace of them")
         }
-        _ => "please report it with them",
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            "nothing reads them so; remove them, and record again on a disk with more room".to_owned()
+        }
+        _ => "please report it with them".to_owned(),
     }
 }

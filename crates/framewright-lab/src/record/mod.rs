@@ -9,9 +9,11 @@
 //! The instance is removed when the recorder returns, fails or is interrupted. Only SIGKILL leaves it; the next
 //! recording removes it then. No recorded event is thrown away. Everything that can be refused is checked before the
 //! workload starts. A later failure cuts the recording short, or is told beside it. Room for the trace is reserved
-//! while pages are spooled (`room.rs`). If the trace cannot be written all the same, the pages stay in `spool/`.
+//! while pages are spooled (`room.rs`). If the trace cannot be written all the same, the pages stay in `spool/`,
+//! with what `framewright convert` needs to make the trace later (`kept.rs`).
 
 pub mod doctor;
+mod kept;
 mod write;
 pub mod spool;
 mod room;
@@ -28,20 +30,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::error::TraceError;
 use framewright_trace::output::{self, Access};
 use framewright_trace::record::Quality;
-use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault};
+use framewright_trace::ring_buffer::{Format, PageLayout};
 use framewright_trace::state::{InitialState, StateFile};
 
 pub use self::error::RecordError;
+pub use self::kept::{convert, is_kept};
 
 use self::doctor::Findings;
 use self::spool::Spool;
 use self::state::TimedFlags;
 use self::tracefs::{EVENTS, INNER, Instance};
 use self::workload::{End, Interrupts, PATIENCE, Workload};
-use self::write::Recorded;
+use self::write::{Recorded, described};
 
 /// Name of the trace in a recording's folder.
 pub const TRACE: &str = "trace.fwt";
@@ -175,8 +177,12 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     let interrupts = Interrupts::note().map_err(|error| RecordError::at("catch", Path::new("signals"), error))?;
     let mut instance = Instance::create(tracefs, options.buffer_kib)?;
     let no_moves = instance.set_probe().err().unwrap_or_default();
-    let decoder = decoder(&enable(&instance, options.inner)?)?;
-    let layout = PageLayout::parse(&instance.read("events/header_page")?).map_err(described)?;
+    let formats = enable(&instance, options.inner)?;
+    // What cannot be decoded is not recorded.
+    let parsed = formats.iter().map(|text| Format::parse(text)).collect::<Result<Vec<_>, _>>();
+    write::decoder(&parsed.map_err(described)?, &state::texts()?)?;
+    let header_page = instance.read("events/header_page")?;
+    let layout = PageLayout::parse(&header_page).map_err(described)?;
     let page_size = instance.page_size().unwrap_or(layout.page_size());
     let mut spool = Spool::start(instance.cpus()?, &layout, page_size, &options.folder.join(SPOOL))?;
     let Played { state, flags, tasks, start, end, elapsed, after, mut warnings } =
@@ -185,25 +191,24 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     warnings.extend(cut.as_ref().map(|error| format!("the trace ends early: {error}")));
     let lost = instance.lost();
     warnings.extend(instance.remove().iter().map(|error| format!("{error}; the next recording tries it again")));
-    let recorded = Recorded { layout, page_size, decoder, files, cut, tasks, state, flags, start, lost };
-    let (quality, bytes) = keep(options, recorded, tell)?;
+    let recorded = Recorded { header_page, formats, page_size, files, cut, tasks, state, flags, start, lost };
+    let kept = keep(options, recorded, tell);
+    // Beside the pages too, if they are kept: a trace that is made of them later has its place here.
     let after = after.and_then(|after| write_after(&after, &options.folder.join(framewright_trace::AFTER)));
+    let (quality, bytes) = kept?;
     warnings.extend(after.err().map(|error| format!("what the kernel said at the end is not there: {error}")));
     Ok(Recording { quality, end, elapsed, bytes, no_moves, warnings })
 }
 
-/// The decoder of these events.
-fn decoder(formats: &[Format]) -> Result<Decoder, RecordError> {
-    let state = state::texts()?;
-    let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
-    Decoder::new(formats, mobilities.unwrap_or_default()).map_err(described)
-}
-
 /// Makes the pages a trace, which takes their place. Returns its bytes, too.
-fn keep(options: &Options, recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Result<(Quality, u64), RecordError> {
+fn keep(options: &Options, mut recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Result<(Quality, u64), RecordError> {
     let (path, spool) = (options.folder.join(TRACE), options.folder.join(SPOOL));
-    let written = write::write(recorded, &path, &mut |events| tell(Step::Writing(events)));
-    let kept = |error| RecordError::Kept { error: Box::new(error), spool: spool.display().to_string() };
+    let written = write::write(&mut recorded, &path, &mut |events| tell(Step::Writing(events)));
+    let kept = |error| RecordError::Kept {
+        error: Box::new(error),
+        spool: spool.display().to_string(),
+        is_convertible: kept::keep(&recorded, &spool).is_ok(),
+    };
     let written = written.map_err(kept)?;
     let _ = fs::remove_dir_all(&spool);
     Ok(written)
@@ -262,20 +267,14 @@ fn play(
 }
 
 /// Switches the events on that there are, and returns their descriptions.
-fn enable(instance: &Instance, inner: bool) -> Result<Vec<Format>, RecordError> {
+fn enable(instance: &Instance, inner: bool) -> Result<Vec<String>, RecordError> {
     let inner = INNER.iter().copied().filter(|_| inner);
     let probe = instance.probe_event();
     let mut formats = Vec::new();
     for event in EVENTS.iter().map(|event| event.name).chain(inner).chain(probe.as_deref()) {
-        if let Some(text) = instance.enable(event)? {
-            formats.push(Format::parse(&text).map_err(described)?);
-        }
+        formats.extend(instance.enable(event)?);
     }
     Ok(formats)
-}
-
-fn described(fault: RawFault) -> RecordError {
-    RecordError::Trace(TraceError::new("what the kernel says of its events", fault))
 }
 
 /// Writes the texts of the state at the end: all of them or none, since those that are there are believed.

@@ -132,8 +132,13 @@ impl Spool {
     }
 
     fn file(&self, cpu: u16) -> PathBuf {
-        self.folder.join(format!("cpu{cpu}.gz"))
+        page_file(&self.folder, cpu)
     }
+}
+
+/// Returns the file of a CPU's pages in a spool.
+pub(super) fn page_file(spool: &Path, cpu: u16) -> PathBuf {
+    spool.join(format!("cpu{cpu}.gz"))
 }
 
 /// There is no room where this folder is.

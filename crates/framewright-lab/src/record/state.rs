@@ -18,12 +18,14 @@ use std::path::Path;
 use std::thread;
 
 use framewright::units::{MigrateType, Order, Pfn, PfnRange};
+use framewright_trace::error::ProcFault;
 use framewright_trace::proc::{KPageFlags, ZoneInfo, flag};
 use framewright_trace::record::{Kind, Record};
 use framewright_trace::state::{InitialState, StateFile, TEXT_LIMIT};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
 
@@ -113,6 +115,16 @@ pub fn tasks() -> Vec<(u32, Vec<u8>)> {
     tasks
 }
 
+/// Flags of all frames as data, for a spool that is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeptFlags {
+    /// Frames and flags of each run.
+    pub(super) runs: Vec<(u64, u64)>,
+    /// Times in nanoseconds.
+    pub(super) times: Vec<u64>,
+}
+
 /// Flags of all frames, and when each was read.
 #[derive(Debug, Default)]
 pub struct TimedFlags {
@@ -165,8 +177,23 @@ impl TimedFlags {
         self.times.get((pfn / FRAMES) as usize).copied().unwrap_or(0)
     }
 
+    /// As data for a spool that is kept.
+    pub(super) fn to_kept(&self) -> KeptFlags {
+        KeptFlags {
+            runs: self.flags.runs().map(|(range, flags)| (range.frames(), flags)).collect(),
+            times: self.times.clone(),
+        }
+    }
+
+    /// From a spool that was kept.
+    pub(super) fn from_kept(kept: KeptFlags) -> Result<TimedFlags, ProcFault> {
+        let mut flags = KPageFlags::default();
+        kept.runs.iter().try_for_each(|&(frames, run)| flags.push(frames, run))?;
+        Ok(TimedFlags { flags, times: kept.times })
+    }
+
     /// The flags as they were after these events.
-    pub fn after(self, events: &Events) -> KPageFlags {
+    pub fn after(&self, events: &Events) -> KPageFlags {
         let mut told: Vec<(u64, u64)> = Vec::new();
         for (&pfn, &(time, flags)) in &events.0 {
             let read = self.flags.get(Pfn(pfn));

@@ -13,8 +13,8 @@ use framewright_trace::fwt::CompactWriter;
 use framewright_trace::input::{self, Source};
 use framewright_trace::output::{Access, NewFile};
 use framewright_trace::record::{Quality, Record};
-use framewright_trace::ring_buffer::{Decoder, PageLayout, RawReader};
-use framewright_trace::state::InitialState;
+use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault, RawReader};
+use framewright_trace::state::{InitialState, StateFile};
 
 use super::error::RecordError;
 use super::spool::Packed;
@@ -22,9 +22,10 @@ use super::state::{Events, TimedFlags};
 
 /// Everything that was recorded, to be put together.
 pub(super) struct Recorded {
-    pub(super) layout: PageLayout,
+    /// The kernel's description of the pages, and of each event.
+    pub(super) header_page: String,
+    pub(super) formats: Vec<String>,
     pub(super) page_size: usize,
-    pub(super) decoder: Decoder,
     pub(super) files: Vec<Packed>,
     /// Why some of them are cut, or all of them end early.
     pub(super) cut: Option<RecordError>,
@@ -43,14 +44,18 @@ pub(super) struct Recorded {
 ///
 /// Returns its bytes, too.
 pub(super) fn write(
-    recorded: Recorded,
+    recorded: &mut Recorded,
     path: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Quality, u64), RecordError> {
-    let Recorded { layout, page_size, decoder, files, cut, tasks, mut state, flags, start, lost } = recorded;
+    let layout = PageLayout::parse(&recorded.header_page).map_err(described)?;
+    let formats = recorded.formats.iter().map(|text| Format::parse(text)).collect::<Result<Vec<_>, _>>();
+    let decoder = decoder(&formats.map_err(described)?, &recorded.state)?;
+    let Recorded { page_size, files, tasks, flags, start, lost, .. } = &*recorded;
+    let (page_size, start, lost, mut state) = (*page_size, *start, *lost, recorded.state.clone());
     let is_cut = files.iter().any(|file| file.is_cut);
     let is_over = Arc::new(AtomicBool::new(false));
-    let sources = files.into_iter().map(|file| source(file, &is_over)).collect::<Result<_, RecordError>>()?;
+    let sources = files.iter().map(|file| source(file, &is_over)).collect::<Result<_, RecordError>>()?;
     let mut reader = RawReader::new(layout, page_size, decoder, sources);
     tasks.iter().for_each(|(pid, name)| reader.name_task(*pid, name));
     let mut events = Events::default();
@@ -59,10 +64,13 @@ pub(super) fn write(
         events.note(&record);
         next = read(&mut reader, &is_over)?;
     }
-    if let (None, true, Some(cut)) = (&next, is_cut, cut) {
+    state.kpageflags = flags.as_ref().map(|flags| flags.after(&events));
+    if next.is_none()
+        && is_cut
+        && let Some(cut) = recorded.cut.take()
+    {
         return Err(cut);
     }
-    state.kpageflags = flags.map(|flags| flags.after(&events));
     let name = file_name(path);
     let fail = |error| RecordError::Trace(TraceError::new(&name, error));
     let file = NewFile::create(path, Access::Private).map_err(fail)?;
@@ -89,8 +97,18 @@ pub(super) fn write(
     Ok((quality, bytes))
 }
 
+/// The decoder of these events, with the mobilities of this state.
+pub(super) fn decoder(formats: &[Format], state: &InitialState) -> Result<Decoder, RecordError> {
+    let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
+    Decoder::new(formats, mobilities.unwrap_or_default()).map_err(described)
+}
+
+pub(super) fn described(fault: RawFault) -> RecordError {
+    RecordError::Trace(TraceError::new("what the kernel says of its events", fault))
+}
+
 /// The pages of a CPU.
-fn source(file: Packed, is_over: &Arc<AtomicBool>) -> Result<(CpuId, String, Source), RecordError> {
+fn source(file: &Packed, is_over: &Arc<AtomicBool>) -> Result<(CpuId, String, Source), RecordError> {
     let pages = input::open(&file.path)?;
     let pages = if file.is_cut { Box::new(Cut { pages, is_over: is_over.clone() }) } else { pages };
     Ok((CpuId(file.cpu), format!("the pages of CPU {}", file.cpu), pages))
@@ -124,19 +142,18 @@ impl Read for Cut {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
     use std::io::Write;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use framewright_trace::Trace;
-    use framewright_trace::ring_buffer::{Format, Mobilities};
 
     use super::super::spool::tests::HEADER_PAGE;
     use super::*;
 
-    const FREE: &str = "name: mm_page_free
+    pub(in crate::record) const FREE: &str = "name: mm_page_free
 ID: 1
 format:
 field:unsigned short common_type; offset:0; size:2; signed:0;
@@ -153,7 +170,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
     }
 
     /// The spool of a CPU with events at these times, without its last `missing` bytes.
-    fn packed(folder: &Path, cpu: u16, times: &[u64], missing: Option<usize>) -> Packed {
+    pub(in crate::record) fn packed(folder: &Path, cpu: u16, times: &[u64], missing: Option<usize>) -> Packed {
         let path = folder.join(format!("cpu{cpu}.gz"));
         // Stored, so that bytes of the file are those of the pages.
         let mut out = GzEncoder::new(Vec::new(), Compression::none());
@@ -178,10 +195,10 @@ field:unsigned int order; offset:16; size:4; signed:0;";
         for (missing, times) in table {
             let folder = tempfile::tempdir().unwrap();
             let files = vec![packed(folder.path(), 0, &whole, None), packed(folder.path(), 1, &[20, 40, 60], missing)];
-            let recorded = Recorded {
-                layout: PageLayout::parse(HEADER_PAGE).unwrap(),
+            let mut recorded = Recorded {
+                header_page: HEADER_PAGE.to_owned(),
+                formats: vec![FREE.to_owned()],
                 page_size: 4096,
-                decoder: Decoder::new(&[Format::parse(FREE).unwrap()], Mobilities::default()).unwrap(),
                 files,
                 cut: missing.map(|_| RecordError::Full("DIR".to_owned())),
                 tasks: Vec::new(),
@@ -191,7 +208,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
                 lost: 3,
             };
             let path = folder.path().join("trace.fwt");
-            match (write(recorded, &path, &mut |_| ()), times) {
+            match (write(&mut recorded, &path, &mut |_| ()), times) {
                 (Ok((quality, bytes)), Some(times)) => {
                     let found: Vec<u64> = Trace::open(&path).unwrap().map(|record| record.unwrap().time).collect();
                     assert_eq!(found, times, "{missing:?}");

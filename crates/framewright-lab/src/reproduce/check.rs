@@ -29,6 +29,15 @@ impl Check {
         Self { name: name.to_owned(), passed: None, detail: why.into() }
     }
 
+    /// Leaves the judgement to a full run if the check does not hold: a quick one is too short for it.
+    #[must_use]
+    pub fn in_a_quick_run(self) -> Self {
+        match self.passed {
+            Some(false) => Self::unseen(&self.name, format!("not judged in a quick run: {}", self.detail)),
+            _ => self,
+        }
+    }
+
     /// The verdict in a word.
     pub fn word(&self) -> &'static str {
         match self.passed {
@@ -48,8 +57,10 @@ impl fmt::Display for Check {
 /// How a figure of ours stands to the published one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Near enough.
+    /// Near enough, and no band speaks against it.
     Near,
+    /// Near enough, but the band does not hold the published one.
+    NearOutside,
     /// Not near, but the band holds the published one.
     InBand,
     /// Neither.
@@ -59,12 +70,18 @@ pub enum Standing {
 impl Standing {
     /// Of `ours` to `theirs`, where it may be `points` off.
     pub fn of(theirs: f64, ours: f64, points: f64, band: Option<Band>) -> Self {
-        if (ours - theirs).abs() <= points {
-            Self::Near
-        } else if band.is_some_and(|band| band.holds(theirs)) {
-            Self::InBand
-        } else {
-            Self::Off
+        match Self::near((ours - theirs).abs() <= points, theirs, band) {
+            Self::Off if band.is_some_and(|band| band.holds(theirs)) => Self::InBand,
+            standing => standing,
+        }
+    }
+
+    /// Of a figure that is near enough or not, where a band excuses nothing and may speak against it.
+    pub(crate) fn near(is_near: bool, theirs: f64, band: Option<Band>) -> Self {
+        match band.is_none_or(|band| band.holds(theirs)) {
+            _ if !is_near => Self::Off,
+            true => Self::Near,
+            false => Self::NearOutside,
         }
     }
 
@@ -77,6 +94,7 @@ impl Standing {
     pub fn marks(standing: Option<Self>) -> [&'static str; 2] {
         match standing {
             Some(Self::Near) => [" ", "holds"],
+            Some(Self::NearOutside) => ["^", "unseen"],
             Some(Self::InBand) => ["~", "unseen"],
             Some(Self::Off) => ["!", "fails"],
             None => [" ", ""],
@@ -135,6 +153,30 @@ mod tests {
         assert!(all_hold(&[]) && all_hold(&[held.clone(), held.clone()]));
         assert!(!all_hold(&[held.clone(), open.clone()]) && !all_hold(&[Check::seen("c", false, "")]));
         assert_eq!((held.to_string(), open.word()), ("holds   a: 1".to_owned(), "unseen"));
+        assert_eq!([held.clone(), open.clone()].map(Check::in_a_quick_run), [held, open]);
+        let short = Check::seen("c", false, "2 of 3").in_a_quick_run();
+        assert_eq!(short.to_string(), "unseen  c: not judged in a quick run: 2 of 3");
+    }
+
+    /// A standing is never kinder than the band.
+    #[test]
+    fn a_near_figure_outside_the_band_is_told_apart() {
+        let band = Some(Band([12.0, 19.3]));
+        let table = [
+            (23.5, 14.3, band, Standing::NearOutside),
+            (23.5, 14.3, None, Standing::Near),
+            (19.0, 14.3, band, Standing::Near),
+            (19.0, 8.0, band, Standing::InBand),
+            (23.5, 8.0, band, Standing::Off),
+        ];
+        for (theirs, ours, band, wanted) in table {
+            let standing = Standing::of(theirs, ours, 10.0, band);
+            assert_eq!(standing, wanted, "{ours} to {theirs}");
+            let is_near = (ours - theirs).abs() <= 10.0;
+            let strict = if wanted == Standing::InBand { Standing::Off } else { wanted };
+            assert_eq!(Standing::near(is_near, theirs, band), strict, "{ours} to {theirs}");
+        }
+        assert_ne!(Standing::marks(Some(Standing::NearOutside)), Standing::marks(Some(Standing::Near)));
     }
 
     #[test]

@@ -43,6 +43,8 @@ macro_rules! object {
 }
 pub(crate) use object;
 
+/// Name of the checks in the JSON.
+const CHECKS: &str = "checks";
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-reproduce/1";
 
@@ -110,9 +112,17 @@ impl Reproduction {
         }
     }
 
+    /// Leaves to a full run the checks that do not hold in this one, which is a quick one.
+    #[must_use]
+    pub fn in_a_quick_run(mut self) -> Self {
+        self.json.0.retain(|(name, _)| *name != CHECKS);
+        let checks = std::mem::take(&mut self.checks);
+        self.checked(checks.into_iter().map(Check::in_a_quick_run).collect())
+    }
+
     /// Ends the JSON with what had to hold.
     pub fn checked(mut self, checks: Vec<Check>) -> Self {
-        self.json.put("checks", checks.clone());
+        self.json.put(CHECKS, checks.clone());
         self.checks = checks;
         self
     }

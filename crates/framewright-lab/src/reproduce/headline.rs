@@ -19,8 +19,10 @@ pub struct Headline {
     pub gain: Gain,
     /// Why, and at what price, in a sentence.
     pub ours: String,
-    /// Checks that fail in this run and must hold in a full one.
+    /// Checks of a full run that fail.
     pub fails: Vec<Check>,
+    /// Checks that do not hold in a quick run, and that a full one alone judges.
+    pub not_judged: Vec<Check>,
 }
 
 /// Effect of our own mechanisms.
@@ -55,8 +57,12 @@ pub struct HeadlineRow {
 pub enum Verdict {
     /// A number was fitted so that it comes out: no evidence.
     Fitted,
-    /// As near to theirs as the experiment asks.
+    /// A number was fitted so that it comes out, and it does not.
+    FittedMissed,
+    /// As near to theirs as the experiment asks, and the band, if there is one, holds theirs.
     AsPublished,
+    /// As near to theirs as the experiment asks, but the band does not hold theirs.
+    NearOutside,
     /// Not so near, but the band holds theirs.
     InBand,
     /// Neither, but it is less or more as theirs is.
@@ -74,7 +80,9 @@ impl Verdict {
     fn told(self) -> (&'static str, &'static str) {
         match self {
             Self::Fitted => ("fitted", "assumed"),
+            Self::FittedMissed => ("fitted, missed", "unseen"),
             Self::AsPublished => ("as published", "holds"),
+            Self::NearOutside => ("near, outside band", "unseen"),
             Self::InBand => ("in band", "unseen"),
             Self::SameWay => ("same way", "unseen"),
             Self::Differs => ("differs", "unseen"),
@@ -98,12 +106,25 @@ impl HeadlineRow {
     /// Returns a row of a published figure and ours, whether it is fitted, and whether ours is near enough.
     pub fn new(name: &str, unit: &'static str, [published, ours]: [f64; 2], fitted: bool, near: bool) -> Self {
         let verdict = match (fitted, near) {
-            (true, _) => Verdict::Fitted,
+            (true, true) => Verdict::Fitted,
+            (true, false) => Verdict::FittedMissed,
             (false, true) => Verdict::AsPublished,
             (false, false) if unit == "%" && published * ours > 0.0 => Verdict::SameWay,
             (false, false) => Verdict::Differs,
         };
         Self { name: name.to_owned(), unit, published: Some(published), ours, band: None, verdict }
+    }
+
+    /// Adds the band, which makes the verdict no kinder than it is.
+    #[must_use]
+    pub fn banded(mut self, band: Band) -> Self {
+        let holds = self.published.is_some_and(|theirs| band.holds(theirs));
+        self.verdict = match self.verdict {
+            Verdict::AsPublished if !holds => Verdict::NearOutside,
+            Verdict::SameWay | Verdict::Differs if holds => Verdict::InBand,
+            verdict => verdict,
+        };
+        Self { band: Some(band), ..self }
     }
 
     /// Of our own mechanisms.
@@ -124,6 +145,13 @@ impl Headline {
         self.rows.push(HeadlineRow::new(name, unit, both, fitted, near));
     }
 
+    /// Adds to the last figure the band that its run has of its own, if it has one.
+    pub(super) fn within(&mut self, band: Option<Band>) {
+        if let (Some(row), Some(band)) = (self.rows.last_mut(), band) {
+            *row = row.clone().banded(band);
+        }
+    }
+
     /// Adds a figure of our own mechanisms.
     pub(super) fn row_of_default(&mut self, name: &str, unit: &'static str, ours: f64) {
         self.rows.push(HeadlineRow::of_default(name, unit, ours));
@@ -134,10 +162,11 @@ impl Headline {
         (self.what, self.gain, self.ours) = (what, Gain { what: of.to_owned(), from_to }, ours);
     }
 
-    /// Adds the checks that fail.
+    /// Adds the checks that do not hold: a quick run is too short to call them failures.
     #[must_use]
-    pub fn with(mut self, checks: &[Check]) -> Self {
-        self.fails = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
+    pub fn with(mut self, checks: &[Check], quick: bool) -> Self {
+        let missed = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
+        *(if quick { &mut self.not_judged } else { &mut self.fails }) = missed;
         self
     }
 

@@ -38,6 +38,7 @@
 //! - [`runs`]: runs on all CPUs of the host, one of the machine's numbers changed or none;
 //! - [`published`]: what is asked of a file of published numbers;
 //! - [`estimate`]: a mean over seeds, and how sure it is;
+//! - [`fields`]: what the fields are that reasons name;
 //! - [`why`]: a run's reasons in a sentence.
 
 pub mod zone_lock;
@@ -55,4 +56,5 @@ pub mod variation;
 pub mod runs;
 pub mod published;
 pub mod estimate;
+pub mod fields;
 pub mod why;

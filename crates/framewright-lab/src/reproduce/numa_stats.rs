@@ -341,7 +341,7 @@ fn rows<'a>(
         let report = runs.report(TABLE, threshold).context("a run is missing")?;
         let (ours, fitted, moved) = (plan.pair(report), is_row(&found.fitted, threshold), runs.band(threshold));
         let mut row = ThresholdComparison { name: threshold, theirs: *theirs, ours, standing: None };
-        row.standing = (!fitted).then(|| Standing::of(0.0, row.off(), CYCLES, None));
+        row.standing = (!fitted).then(|| Standing::near(row.off().abs() <= CYCLES, theirs.cycles, moved));
         table.row(vec![
             named(threshold, fitted),
             cell(format!("{:.0}", theirs.cycles)),
@@ -351,8 +351,9 @@ fn rows<'a>(
             cell(grouped(ours.throughput)),
         ]);
         if FIRST.contains(&threshold.as_str()) {
-            let (name, near) = (format!("threshold {threshold}"), row.standing == Some(Standing::Near));
+            let (name, near) = (format!("threshold {threshold}"), row.off().abs() <= CYCLES);
             found.headline.row(&name, "cycles", [theirs.cycles, ours.cycles], fitted, near);
+            found.headline.within(moved);
         }
         let why = found.show.run(threshold, report);
         found.show.reason(threshold, &why);
@@ -364,7 +365,7 @@ fn rows<'a>(
     let show = &mut found.show;
     show.grid(&table);
     show.fitted(&found.fitted);
-    show.line(format!("! more than {CYCLES} % off"));
+    show.line(format!("! more than {CYCLES} % off; ^ less, outside the band"));
     show.varied(found.varied.as_ref().map(|varied| (varied, rounds())));
     show.at(Place::Beside);
     show.plots(vec!["theirs".to_owned(), "ours".to_owned()], 1, [plot(&rows)]);

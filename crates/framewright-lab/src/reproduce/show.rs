@@ -5,6 +5,7 @@
 //! and rows of [`GridCell`]s, which differ between the two only where they say so. What an experiment passes as a
 //! page's caption, head or paragraph is HTML; cells are plain text and are escaped here.
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
 use framewright_sim::report::Report;
@@ -14,6 +15,7 @@ use minijinja::{HtmlEscape, Value};
 use serde::Serialize;
 
 use super::check::Standing;
+use super::fields::{FieldMeaning, linked};
 use super::fitted::{self, Fitted};
 use super::variation::{Band, Varied};
 use super::why;
@@ -63,6 +65,8 @@ pub struct Show {
     #[serde(skip)]
     reasons: Vec<(String, String)>,
     parts: [Vec<Piece>; 3],
+    /// Fields that the page's reasons name.
+    fields: BTreeSet<FieldMeaning>,
     #[serde(skip)]
     place: Place,
 }
@@ -91,7 +95,8 @@ impl Show {
 
     /// HTML, for a page alone.
     pub fn html(&mut self, html: impl Into<String>) {
-        self.parts[self.place as usize].push(Piece::Html(html.into()));
+        let html = linked(&html.into(), &mut self.fields);
+        self.parts[self.place as usize].push(Piece::Html(html));
     }
 
     /// A heading, for a page alone.

@@ -16,6 +16,8 @@ pub const LRU: &str = "lru";
 
 /// Heading above reasons that only the simulated machine has.
 pub(crate) const WHY: &str = "Why, from the simulated machine's own account";
+/// Words before the names of fields in a sentence.
+pub(crate) const MOST: &str = "fetched and queued for most: ";
 /// Fields that are named at most.
 const FIELDS: usize = 2;
 /// Fields that cost less than this many percent of CPU time are not.
@@ -28,7 +30,7 @@ pub fn sentence(report: &Report) -> String {
     let named: Vec<String> =
         fields.iter().take(FIELDS).map(|(name, share)| format!("{name} ({} %)", percent(*share))).collect();
     if !named.is_empty() {
-        parts.push(format!("fetched and queued for most: {}", named.join(", ")));
+        parts.push(format!("{MOST}{}", named.join(", ")));
     }
     parts.join("; ")
 }

@@ -36,12 +36,15 @@ enum Args {
     SortIndex(usize),
 }
 
+/// The begin of a Chrome trace of ours.
+pub const MARK: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+
 /// Writes spans as a Chrome trace.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(spans: &[LockSpan], out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    out.write_all(MARK.as_bytes())?;
     let mut first = true;
     let mut emit = |out: &mut dyn Write, event: &TimelineEvent<'_>| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };

@@ -190,7 +190,7 @@ impl SweepPlan {
         match plan.cells.len() {
             cells if cells == plan.head.cells => Ok(plan),
             cells => bail!(
-                "{name} has {cells} of its {} cells, so it was cut off or joined; plan it again: {}",
+                "{name} has {cells} of its {} cells, so it was cut off or joined; plan it again: {} --force",
                 plan.head.cells,
                 plan.head.command
             ),
@@ -274,7 +274,11 @@ fn head(line: &str) -> anyhow::Result<PlanHead> {
     }
     let head: PlanHead = serde_json::from_str(line).context("is not the first line of a plan")?;
     if head.version != VERSION {
-        bail!("was planned by version {:?}, and this is {VERSION}; plan it again: {}", head.version, head.command);
+        bail!(
+            "was planned by version {:?}, and this is {VERSION}; plan it again: {} --force",
+            head.version,
+            head.command
+        );
     }
     Ok(head)
 }

@@ -46,6 +46,26 @@ fn a_replay_as_text() {
     insta::assert_snapshot!(masked(folder.path(), &["replay", &folder.path().display().to_string()]));
 }
 
+/// A trace without the probe of page moves has no number of them, which is not 0.
+#[test]
+fn moves_that_were_not_recorded_have_no_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = Synthetic::new();
+    trace.alloc(START, 0, KERNEL).alloc(START + 1, 0, MOVABLE).free(START, 0);
+    trace.write(folder.path());
+    let trace = folder.path().display().to_string();
+    let said = masked(folder.path(), &["replay", &trace]);
+    let said: Vec<&str> =
+        said.lines().filter(|line| line.contains("by compaction") || line.contains("page_migrate")).collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    pages moved by compaction, Linux's not recorded               -              0
+    The trace has no event page_migrate: framewright doctor says whether a recording can have it.
+    ");
+    let json = text(&run(&["replay", &trace, "--format", "json"]).stdout);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(report["linux"]["page_moves"].is_null() && report["framewright"]["page_moves"] == 0);
+}
+
 #[test]
 fn a_replay_under_several_mechanisms() {
     let folder = tempfile::tempdir().unwrap();

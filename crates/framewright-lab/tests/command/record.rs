@@ -1,11 +1,14 @@
 //! A recording of this machine's own kernel, where that is allowed, and what is said where it is not.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::replay_synthetic::{KERNEL, START, Synthetic};
-use crate::transcript::{framewright, refused, run, text, transcript};
+use crate::transcript::{framewright, refused, run, shown, text, transcript};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use framewright_lab::record::doctor::{CheckVerdict, Findings, Report, examine};
 use framewright_lab::record::tracefs::EVENTS;
 use framewright_trace::Trace;
@@ -96,6 +99,28 @@ fn the_doctor_of_a_machine_that_tells_less() {
     insta::assert_snapshot!(told(&found));
 }
 
+/// Root needs no sudo, and in a container sudo would not help it.
+#[test]
+fn the_doctor_of_root_does_not_name_sudo() {
+    let poor = Findings {
+        tracefs: Some("/sys/kernel/tracing".into()),
+        events: None,
+        readable: Vec::new(),
+        left_over: vec!["/sys/kernel/tracing/instances/framewright-4711".into()],
+        left_probes: vec!["framewright_4711/page_migrate".to_owned()],
+        ..well()
+    };
+    for may_administer in [true, false] {
+        for tracefs in [None, poor.tracefs.clone()] {
+            let found = Findings { may_administer, tracefs, ..poor.clone() };
+            let root = told(&found);
+            assert!(!root.contains("sudo"), "{root}");
+            let user = told(&Findings { uid: 1000, ..found });
+            assert!(user.contains("sudo rmdir") && user.contains("sudo tee"), "{user}");
+        }
+    }
+}
+
 #[test]
 fn every_event_that_cannot_be_done_without_is_missed() {
     for (i, event) in EVENTS.iter().enumerate() {
@@ -159,6 +184,41 @@ fn free_memory_at_the_end_is_compared() {
     insta::assert_snapshot!(rows());
     fs::write(folder.path().join("after/zoneinfo"), "Node 0, zone DMA\n").unwrap();
     assert_eq!(run(&["replay", &path]).status.code(), Some(2), "a file that is there must be right");
+}
+
+/// A spool that a recorder kept, with a page of one free.
+fn spool(folder: &Path) {
+    let free = "name: mm_page_free\nID: 1\nformat:\nfield:unsigned short common_type; offset:0; size:2; signed:0;\n\
+                field:int common_pid; offset:4; size:4; signed:1;\nfield:unsigned long pfn; offset:8; size:8; signed:0;\n\
+                field:unsigned int order; offset:16; size:4; signed:0;";
+    let header = "field: u64 timestamp; offset:0; size:8; signed:0;\nfield: local_t commit; offset:8; size:8; signed:1;\n\
+                  field: char data; offset:16; size:4080; signed:0;";
+    let kept = serde_json::json!({
+        "schema": "framewright-spool/1", "page_size": 4096, "header_page": header, "formats": [free],
+        "cpus": [[0, false]], "tasks": [[1, "init"]], "state": {}, "flags": null, "start": 5, "lost": 0,
+    });
+    let event = [&6_u32.to_le_bytes()[..], &1_u64.to_le_bytes(), &10_u64.to_le_bytes(), &[0; 8]].concat();
+    let mut page = [&10_u64.to_le_bytes()[..], &(event.len() as u64).to_le_bytes(), &event].concat();
+    page.resize(4096, 0);
+    fs::create_dir(folder).unwrap();
+    for (name, bytes) in [("recording.json.gz", kept.to_string().into_bytes()), ("cpu0.gz", page)] {
+        let mut out = GzEncoder::new(fs::File::create(folder.join(name)).unwrap(), Compression::fast());
+        out.write_all(&bytes).unwrap();
+        out.finish().unwrap();
+    }
+}
+
+/// What a full disk kept becomes a trace where there is room.
+#[test]
+fn a_kept_spool_is_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    spool(&folder.path().join("spool"));
+    let mut seen = shown(folder.path(), "convert DIR/spool DIR/trace.fwt");
+    seen += &shown(folder.path(), "convert DIR/spool DIR/trace.fwt");
+    fs::remove_file(folder.path().join("spool/cpu0.gz")).unwrap();
+    seen += &shown(folder.path(), "convert DIR/spool DIR/other.fwt");
+    insta::assert_snapshot!(seen);
+    assert_eq!(Trace::open(&folder.path().join("trace.fwt")).unwrap().map(Result::unwrap).count(), 1);
 }
 
 /// Whether this machine lets itself be recorded; says so loudly if not.

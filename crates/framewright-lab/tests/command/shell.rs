@@ -32,7 +32,7 @@ fn shells_read_their_completions() {
         let output = run(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let script = text(&output.stdout);
-        for word in ["replay", "compare", "fail-over", "will-it-scale"] {
+        for word in ["replay", "compare", "fail-over", "will-it-scale", "skylake-2x28", "page-fault1", "no_merge"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
         let file = folder.path().join(shell);
@@ -52,13 +52,27 @@ fn bash_completes_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");
     fs::write(&file, run(&["completions", "bash"]).stdout).unwrap();
-    let complete = format!(
-        "source {}; COMP_WORDS=(framewright compare --form); COMP_CWORD=2; _framewright framewright --form compare; echo \"${{COMPREPLY[@]}}\"",
-        file.display()
-    );
-    match Command::new("bash").args(["--norc", "-c", &complete]).output() {
-        Ok(output) => assert_eq!(text(&output.stdout).trim(), "--format", "{}", text(&output.stderr)),
-        Err(_) => eprintln!("SKIPPED: bash is not installed, so its completions were not tried"),
+    let table = [
+        ("compare --form", "--format"),
+        ("sim --machine ivy", "ivybridge-ex-4x15"),
+        ("sweep plan --workload page-fault-", "page-fault-mix"),
+        ("sim --workload ml", "mlc"),
+        ("replay -m tuned", "tuned-pcp"),
+        ("explain --mechanisms owned", "owned-pageblocks"),
+    ];
+    for (typed, completed) in table {
+        let words: Vec<&str> = typed.split(' ').collect();
+        let complete = format!(
+            "source {}; COMP_WORDS=(framewright {typed}); COMP_CWORD={}; _framewright framewright {} {}; echo \"${{COMPREPLY[@]}}\"",
+            file.display(),
+            words.len(),
+            words[words.len() - 1],
+            words[words.len() - 2]
+        );
+        match Command::new("bash").args(["--norc", "-c", &complete]).output() {
+            Ok(output) => assert_eq!(text(&output.stdout).trim(), completed, "{}", text(&output.stderr)),
+            Err(_) => eprintln!("SKIPPED: bash is not installed, so its completions were not tried"),
+        }
     }
 }
 

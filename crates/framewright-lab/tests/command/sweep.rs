@@ -280,6 +280,8 @@ fn what_is_wrong_is_named() {
         "sweep plan --seeds 1-60000 --cpus 1,2",
         "sweep plan --machine generic:1x2x1 --cpus 4",
         "sweep plan -o DIR/diary.txt",
+        "sweep plan --force -o DIR/diary.txt",
+        "sweep plan -o DIR/plan.jsonl",
         "sweep plan -o DIR/folder",
         "sweep plan -o DIR/none/plan.jsonl",
         "sweep run",
@@ -309,6 +311,12 @@ fn what_is_wrong_is_named() {
         .collect();
     insta::assert_snapshot!(seen.join("\n"));
     assert_eq!(sweep.read("diary.txt"), "Dear diary");
+    let old = sweep.read("plan.jsonl");
+    sweep.ok(&format!("{PLAN} -o DIR/plan.jsonl"));
+    assert_eq!(sweep.read("plan.jsonl"), old, "the same command again makes the same plan");
+    sweep.ok("sweep plan --machine generic:1x2x1 --cpus 1,2 --force -o DIR/plan.jsonl");
+    assert_ne!(sweep.read("plan.jsonl"), old, "an older plan is replaced by force alone");
+    fs::write(sweep.path("plan.jsonl"), old).unwrap();
     let (code, _, error) = sweep.run("sweep run DIR/plan.jsonl", &[("PARALLEL_SEQ", "3")]);
     assert_eq!(code, Some(2), "{error}");
     assert!(error.starts_with("error: PARALLEL_SEQ=3 says which shard this is, but not of how many"), "{error}");

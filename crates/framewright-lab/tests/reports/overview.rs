@@ -17,8 +17,10 @@ fn headline(experiment: Experiment, rows: Vec<HeadlineRow>) -> Headline {
         rows,
         gain: Gain { what: "page faults".to_owned(), from_to: ["1 %".to_owned(), "2 %".to_owned()] },
         ours,
-        fails: vec![Check::seen("rank order", false, "a is not above b")],
+        fails: Vec::new(),
+        not_judged: Vec::new(),
     }
+    .with(&[Check::seen("rank order", false, "a is not above b"), Check::seen("gain", true, "all")], true)
 }
 
 /// One figure of each kind.
@@ -28,15 +30,18 @@ fn rows() -> Vec<HeadlineRow> {
         HeadlineRow::new("band holds theirs", "%", [27.0, 15.0], false, false),
         HeadlineRow::new("less, as theirs", "%", [-50.0, -5.0], false, false),
         HeadlineRow::new("neither", "cycles", [640.0, 500.0], false, false),
-        HeadlineRow::new("fitted", "%", [31.2, 31.0], true, false),
+        HeadlineRow::new("fitted", "%", [31.2, 31.0], true, true),
         HeadlineRow::new("gone", "%", [10.0, 10.0], false, true),
+        HeadlineRow::new("near, band does not hold theirs", "%", [23.5, 14.3], false, true),
+        HeadlineRow::new("fitted, but off", "%", [31.2, 22.7], true, false),
     ]
 }
 
 fn bands() -> Bands {
     let file = "[zone-lock]\nnear = [-75.0, -70.0]\n\"band holds theirs\" = [14.0, 28.0]\nneither = [490.0, 510.0]\n\
                 \"less, as theirs\" = [-9.0, 3.0]\n\
-                fitted = [30.0, 32.0]\ngone = [-1.0, 9.9]\n";
+                fitted = [30.0, 32.0]\ngone = [-1.0, 9.9]\n\"near, band does not hold theirs\" = [12.0, 19.3]\n\
+                \"fitted, but off\" = [13.8, 32.4]\n";
     toml::from_str(file).unwrap()
 }
 
@@ -53,8 +58,8 @@ fn sample(rows: Vec<HeadlineRow>) -> All {
 fn figures_stand_as_they_should() {
     let all = sample(rows());
     let verdicts: Vec<Verdict> = all.experiments[0].rows.iter().map(|row| row.verdict).collect();
-    use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand, SameWay};
-    assert_eq!(verdicts, [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand]);
+    use Verdict::{AsPublished, Differs, Fitted, FittedMissed, InBand, LeftBand, NearOutside, SameWay};
+    assert_eq!(verdicts, [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand, NearOutside, FittedMissed]);
     assert!(!all.holds());
     assert!(sample(rows()[..5].to_vec()).holds());
     // A fitted figure has to stay in its band as well.
@@ -63,6 +68,20 @@ fn figures_stand_as_they_should() {
     // With a seed that no band was recorded with, nothing has left one.
     let other = bands().within(headline(Experiment::ZoneLock, vec![moved]), false);
     assert!(other.holds() && other.rows[0].band.is_some());
+}
+
+/// A check that does not hold fails in a full run alone.
+#[test]
+fn a_quick_run_is_too_short_to_fail() {
+    let missed = [Check::seen("rank order", false, "a is not above b")];
+    for (quick, wanted) in [(true, "  not judged in a quick run: rank order\n"), (false, "  FAILS: rank order\n")] {
+        let made = Headline { not_judged: Vec::new(), ..headline(Experiment::ZoneLock, rows()) }.with(&missed, quick);
+        let all = All { quick, experiments: vec![made], ..sample(rows()) };
+        let (screen, page) = (all.to_string(), overview_page(&all).unwrap());
+        assert!(screen.contains(wanted) && screen.contains("FAILS") != quick, "{screen}");
+        assert_eq!(page.contains("<span class=\"fails\">fails</span>"), !quick, "{page}");
+        assert_eq!(page.contains("<span class=\"unseen\">not judged in a quick run</span>"), quick, "{page}");
+    }
 }
 
 #[test]
@@ -80,9 +99,16 @@ fn a_page_that_leads_to_the_others() {
     let page = overview_page(&sample(rows())).unwrap();
     shows(
         &page,
-        &["href=\"zone-lock.html\"", "LEFT ITS BAND", "-73.3 %", "-75.0 … -70.0", "Page faults, against patch1."],
+        &[
+            "href=\"zone-lock.html\"",
+            "LEFT ITS BAND",
+            "-73.3 %",
+            "-75.0 … -70.0",
+            "Page faults, against patch1.",
+            "near, outside band: as near",
+        ],
     );
-    assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 7, "the legend's, and each published figure's");
+    assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 9, "the legend's, and each published figure's");
     assert_eq!(page.matches("<path class=\"own\"").count(), 1 + 1);
     let inner = beside_overview(&page);
     assert_eq!(inner.matches("href=\"index.html\"").count(), 1);

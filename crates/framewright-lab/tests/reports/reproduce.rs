@@ -1,11 +1,15 @@
 //! The reproduction of a published table: text, page and checks from made-up runs, and a plan of small runs in full.
 
+use std::collections::BTreeSet;
+
 use crate::sim_samples::{asks_nobody, check, is_closed, narrow, reported, run};
 use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::fields::meaning;
 use framewright_lab::reproduce::found::Reproduction;
+use framewright_lab::reproduce::headline::{HeadlineRow, Verdict};
 use framewright_lab::reproduce::plan::{Outcomes, Plan as _, Runs, TABLE, Variations};
 use framewright_lab::reproduce::published::Published as _;
 use framewright_lab::reproduce::variation::{Band, Reach, Varied, Varying};
@@ -16,7 +20,7 @@ use framewright_lab::reproduce::zone_lock::{
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
-use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
+use framewright_sim::workload::{self, Aftermath, Job, Outcome, PageFaultMix, Passes};
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 
@@ -157,6 +161,11 @@ fn found(change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
     found_of(|_| {}, change)
 }
 
+/// A row of the figures to look at first.
+fn row_of(found: &Reproduction, name: &str) -> HeadlineRow {
+    found.headline.rows.iter().find(|row| row.name == name).unwrap().clone()
+}
+
 /// A check by the start of its name.
 fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
     check(found, name).passed
@@ -221,6 +230,36 @@ fn what_is_off_fails() {
         of_table(runs, 6).aftermath.as_mut().unwrap().drained[0].blocks[0] = 300_000;
     });
     assert_eq!(verdict(&tidier, "default: leaves"), Some(false), "drained, it is worse");
+}
+
+/// A fitted row that does not come out is told, and a figure that is near but outside its band looks like no other.
+#[test]
+fn a_verdict_is_never_kinder_than_the_band() {
+    let slow = |runs: &mut Runs| of_table(runs, 5).report.per_second *= 0.93;
+    let quick = |plan: &mut ZoneLockPlan<'_>| plan.lengths = ZoneLockLengths::QUICK;
+    let (missed, machine) = found_of(quick, |runs| {
+        slow(runs);
+        runs.variations = None;
+    });
+    let told = "no_merge+cluster_alloc is fitted, and 9.2 points off in so short a run: a full one shows whether the fit holds";
+    let on_a_line = missed.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(on_a_line.contains(told), "{on_a_line}");
+    assert!(missed.page(&[machine]).unwrap().contains(told));
+    assert_eq!(row_of(&missed, "no_merge+cluster_alloc").verdict, Verdict::FittedMissed);
+    assert_eq!(row_of(&found(|_| {}).0, "no_merge+cluster_alloc").verdict, Verdict::Fitted);
+
+    let narrow = |runs: &mut Runs| {
+        of_table(runs, 3).report.per_second *= 0.93;
+        for sample in &mut runs.variations.as_mut().unwrap().samples {
+            *sample.get_mut(&Of::Change.of("patch9")).unwrap() = 23.5;
+        }
+        runs.variations.as_mut().unwrap().base.insert(Of::Change.of("patch9"), 23.5);
+    };
+    let (near, _) = found(narrow);
+    assert_eq!(row_of(&near, "patch9").verdict, Verdict::NearOutside);
+    assert_eq!(verdict(&near, "rows not fitted"), Some(true));
+    let text = near.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("+14.9^") && text.contains("patch9 -8.6 (outside the band)"), "{text}");
 }
 
 /// A share of time that is off by more than 15 points stands if its band holds the published one.
@@ -346,8 +385,7 @@ fn presets_that_are_compared() {
     let (first, others) = names.split_at(table.len());
     assert_eq!((first, others), (&table[..], &["baseline", "tuned-pcp", "owned-pageblocks", "default"][..]));
     assert!(presets.iter().all(|kernel| kernel.mechanisms == Mechanisms::preset(&kernel.name)));
-    let mechanisms: std::collections::BTreeSet<String> =
-        presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
+    let mechanisms: BTreeSet<String> = presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
     assert_eq!(mechanisms.len(), names.len());
 }
 
@@ -383,6 +421,40 @@ fn a_run_that_fails_is_named() {
     plan.presets.clear();
     let error = plan.run(&mut |_, _| {}).unwrap_err().to_string();
     assert!(error.contains(" on 2 CPUs, pages on LRU lists") && error.contains("got no block"), "{error}");
+}
+
+/// Each field that a reason names leads to a line of the page that says what it is.
+#[test]
+fn fields_in_reasons_are_explained() {
+    let (found, machine) = found(|_| {});
+    let page = found.page(&[machine]).unwrap();
+    let why = "fetched and queued for most: <a href=\"#field-link-next\">link.next</a> (6.3 %), <a href=\"#field-link-previous\">";
+    assert!(page.contains(why), "{page}");
+    let line = format!("<dt id=\"field-link-next\"><code>link.next</code></dt><dd>{}.</dd>", meaning("link.").unwrap());
+    assert!(page.contains(&line), "{page}");
+    let anchors = page.split("href=\"#").skip(1).filter_map(|rest| rest.split_once('"')).map(|(anchor, _)| anchor);
+    for anchor in anchors {
+        assert_eq!(page.matches(&format!("id=\"{anchor}\"")).count(), 1, "{anchor}");
+    }
+}
+
+/// Every word that a run can name has a line of its own.
+#[test]
+fn every_field_of_a_run_has_a_meaning() {
+    let machine = machine::named("generic:2x2x1").unwrap();
+    let workloads = ["page-fault1", "page-fault1:lru=smp", "page-fault-mix", "rand", "netperf", "producer-consumer"];
+    let presets = ["default", "patch7", "no_merge+cluster_alloc", "owned-pageblocks", "numa-base", "vanilla-4.20"];
+    let mut unknown = BTreeSet::new();
+    for (workload, preset) in workloads.iter().flat_map(|workload| presets.map(|preset| (workload, preset))) {
+        let (workload, mechanisms) = (workload.parse().unwrap(), Mechanisms::preset(preset).unwrap());
+        let job = Job { warm_up: 100_000_000, window: 200_000_000, ..Job::new(workload, mechanisms, 4) };
+        let report = workload::run(&machine.model(), &job, &mut |_| {}).unwrap().report;
+        let names = report.lines.into_iter().flat_map(|line| line.fields).map(|field| field.name);
+        let (known, others): (Vec<_>, Vec<_>) = names.partition(|name| meaning(name).is_some());
+        assert!(!known.is_empty(), "nothing was fetched");
+        unknown.extend(others);
+    }
+    assert_eq!(unknown, BTreeSet::new());
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl<'h> Player<'h> {
         let refusal = if frames == 0 {
             Some(AllocError::BadRange(PfnRange::new(0, 0)))
         } else if align.0 >= 52 {
-            Some(AllocError::BadOrder { order: align, max: Order(51) })
+            Some(AllocError::BadAlignment { align, max: Order(51) })
         } else {
             self.judge(request, false, |judge| judge.refusal())
         };

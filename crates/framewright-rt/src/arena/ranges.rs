@@ -41,7 +41,7 @@ impl Arena {
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc_contig`]. [`AllocError::BadRange`] if the size is 0, and
-    /// [`AllocError::BadOrder`] if the alignment exceeds that of [`Arena::aligned_order`].
+    /// [`AllocError::BadAlignment`] if the alignment exceeds that of [`Arena::aligned_order`].
     #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_range(&self, request: &Request, layout: Layout) -> Result<PageRange<&Arena>, AllocError> {
         Ok(PageRange { arena: self, frames: self.contiguous(request, layout)? })
@@ -67,7 +67,7 @@ impl Arena {
         let max = self.aligned_order();
         // A larger alignment would be one of numbers alone.
         if align > max {
-            return Err(AllocError::BadOrder { order: align, max });
+            return Err(AllocError::BadAlignment { align, max });
         }
         let range = self.alloc_contig(frames, align, request)?;
         self.inner.own_range(range, self.inner.owners.caller());

@@ -45,7 +45,7 @@ fn a_range_that_cannot_be_is_refused() {
     let arena = arena();
     let error_of = |bytes, align| arena.alloc_range(&PAGE, layout(bytes, align)).unwrap_err();
     assert!(matches!(error_of(0, 1), AllocError::BadRange(_)));
-    assert_eq!(error_of(4096, 1 << 23), AllocError::BadOrder { order: Order(11), max: Order(10) });
+    assert_eq!(error_of(4096, 1 << 23), AllocError::BadAlignment { align: Order(11), max: Order(10) });
     assert!(matches!(error_of(17 * MIB, 1), AllocError::NoMemory { .. }));
     assert_eq!(arena.stats().allocated, 0);
 }
@@ -64,7 +64,7 @@ fn ranges_are_aligned_as_far_as_the_memory() {
         let range = arena.alloc_range(&PAGE, layout(MIB, 4096 << order)).unwrap();
         assert_eq!(range.address().addr().get() % (4096 << order), 0);
         let refused = arena.alloc_range(&PAGE, layout(MIB, 8192 << order)).map(drop).unwrap_err();
-        assert_eq!(refused, AllocError::BadOrder { order: Order(order + 1), max: Order(order) });
+        assert_eq!(refused, AllocError::BadAlignment { align: Order(order + 1), max: Order(order) });
     }
 }
 

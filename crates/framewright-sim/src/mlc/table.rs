@@ -47,7 +47,10 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "latency checker on {}, at rest (load factor 1)", self.machine)?;
         if self.rows.is_empty() {
-            return write!(f, "nothing to hold it against: the machine's file has no rows in [mlc]");
+            return write!(
+                f,
+                "nothing to compare with: the machine's file has no rows in [mlc]; docs/extending.md says how to add them"
+            );
         }
         writeln!(f, "{:<42} {:>14} {:>14} {:>8}", "what", "published", "simulated", "error")?;
         for Row { what, published, simulated, unit, error_percent, .. } in &self.rows {

@@ -45,6 +45,20 @@ fn lines_that_move_in_pairs_make_no_difference() {
     assert!(table.worst() <= BOUND, "{table}");
 }
 
+/// A machine without published rows is told that it has none, and where to read how to add them.
+#[test]
+fn a_machine_without_rows_says_so() {
+    let text = include_str!("../../data/machines/this.toml");
+    let (before, rows) = text.split_once("[mlc]").unwrap();
+    let after = rows.find("\n[").map_or("", |end| &rows[end..]);
+    let spec = machine::parse("bare.toml", &format!("{before}{after}")).unwrap();
+    let told = table(&spec).to_string();
+    insta::assert_snapshot!(told, @r"
+    latency checker on bare, at rest (load factor 1)
+    nothing to compare with: the machine's file has no rows in [mlc]; docs/extending.md says how to add them
+    ");
+}
+
 #[test]
 fn two_runs_print_the_same() {
     let spec = machine::named("broadwell-2x22").unwrap();

@@ -7,7 +7,7 @@
 //! Tables have an entry for each frame of the machine, which the state tells. Without a state they grow with the
 //! trace. The trace claims both sizes, so they are checked against the limit before memory is taken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fixedbitset::FixedBitSet;
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
@@ -138,6 +138,8 @@ struct PassState {
     /// Whether pagetypeinfo or an event confirms it.
     pageblock_is_told: bool,
     max_order: Order,
+    /// The first frames of the steps that events name, where nothing else gives the span.
+    steps: BTreeSet<Pfn>,
     span: Span,
     named: Span,
     /// Whether zoneinfo or kpageflags give the span beforehand.
@@ -186,6 +188,7 @@ impl PassState {
             pageblock_is_told: told.is_some(),
             max_order: largest.max(pageblock_order),
             fixed: !span.range.is_empty(),
+            steps: BTreeSet::new(),
             span: Span::default(),
             named: Span::default(),
             cpus: zones.map_or(1, zone_map::cpus),
@@ -216,20 +219,20 @@ impl PassState {
         Ok(None)
     }
 
-    /// Grows the tables to `span`, which includes the old one.
+    /// Grows the tables to `span`, which includes the old one and more frames at one place.
     fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
         if !span.fits(self.memory_limit) {
             return Err(span.too_large(&self.name, span.bytes(0), self.memory_limit));
         }
-        // Only a span without gaps grows.
-        let old = self.span.range;
-        let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };
+        // A span grows at one place: the frames above move by as many, the frames below stay.
+        let at = self.span.first_difference(&span);
+        let shift = span.len() - self.span.len();
         let linux = &mut self.linux;
         let sets =
             [&mut self.was_used, &mut self.was_free, &mut linux.used, &mut linux.touched, &mut self.high_order.inside];
         for set in sets {
             let mut wider = FixedBitSet::with_capacity(span.len());
-            set.ones().for_each(|index| wider.insert(index + shift));
+            set.ones().for_each(|index| wider.insert(if index < at { index } else { index + shift }));
             *set = wider;
         }
         self.span = span;
@@ -266,11 +269,12 @@ impl PassState {
         if self.fixed || block.end > POSSIBLE.end {
             return Err(ReplayError::Outside { file: self.name.clone(), event, block, known });
         }
-        // In steps, so that a growing trace is copied rarely.
+        // In steps, so that a growing trace is copied rarely. Between steps that lie far apart there is no memory.
         let step = Order(18);
-        let mut span = self.span.clone();
-        span.include(PfnRange { start: block.start.align_down(step), end: block.end.align_up(step) });
-        self.resize(span)
+        let numbers = block.start.0 >> step.0..block.end.align_up(step).0 >> step.0;
+        self.steps.extend(numbers.map(|number| Pfn(number << step.0)));
+        let ranges = self.steps.iter().map(|&start| PfnRange { start, end: start.add(step.frames()) });
+        self.resize(Span::of(ranges))
     }
 
     fn record(&mut self, record: &Record) {

@@ -1,8 +1,8 @@
 //! The numbering of frames in tables with an entry for each frame of the recorded machine.
 //!
 //! Frames are numbered from the lowest to the highest of the machine. Nodes can lie terabytes apart, as those of
-//! graphics cards do, so wide gaps between zones are left out. Narrow gaps are not: a hole in a zone or below 4 GiB
-//! costs less than a check for it.
+//! graphics cards do. So wide gaps between zones are left out, and so are those between the frames of a trace without
+//! zones. Narrow gaps are not: a hole in a zone or below 4 GiB costs less than a check for it.
 
 use framewright::units::{Order, Pfn, PfnRange};
 
@@ -44,6 +44,20 @@ impl Span {
             span.include(range);
         }
         span
+    }
+
+    /// Its parts between the gaps, ascending.
+    pub(super) fn parts(&self) -> impl Iterator<Item = PfnRange> {
+        let starts = [self.range.start].into_iter().chain(self.gaps.iter().map(|gap| gap.end));
+        let ends = self.gaps.iter().map(|gap| gap.start).chain([self.range.end]);
+        starts.zip(ends).map(|(start, end)| PfnRange { start, end })
+    }
+
+    /// The position of the first frame that another span with more frames has at another position.
+    pub(super) fn first_difference(&self, wider: &Span) -> usize {
+        let stays = |index: &usize| wider.index(self.pfn(*index)) == Some(*index);
+        let starts = self.parts().filter(|part| !part.is_empty()).map(|part| self.below(part.start) as usize);
+        starts.into_iter().find(|start| !stays(start)).unwrap_or(self.len())
     }
 
     /// Whether tables for all of its frames fit into `bytes`.
@@ -216,6 +230,30 @@ mod tests {
         }
         assert_eq!(span.pageblock_start(span.pageblocks(order) - 1, order), Pfn(far + 512));
         assert!(span.pageblock(Pfn(1 << 30), order) > span.pageblocks(order));
+    }
+
+    /// Wherever a span grows, its frames move by as many from there on.
+    #[test]
+    fn a_span_grows_at_one_place() {
+        let step = 1 << 18;
+        let of = |steps: &[u64]| Span::of(steps.iter().map(|&at| PfnRange::new(at * step, (at + 1) * step)));
+        let far = [[3, 4, 100, 1_000].as_slice(), &[3, 4, 100, 104, 1_000], &[0, 100], &[100]];
+        for steps in far {
+            for new in [0, 2, 5, 6, 50, 99, 101, 103, 500, 999, 1_001, 2_000] {
+                let (old, mut all) = (of(steps), [steps, &[new]].concat());
+                all.sort_unstable();
+                all.dedup();
+                let wider = of(&all);
+                let (at, shift) = (old.first_difference(&wider), wider.len() - old.len());
+                for (index, pfn) in (0..old.len()).step_by(step as usize / 2).map(|index| (index, old.pfn(index))) {
+                    let moved = if index < at { index } else { index + shift };
+                    assert_eq!(wider.index(pfn), Some(moved), "{steps:?} and {new}: {pfn}");
+                }
+                let parts: u64 = wider.parts().map(|part| part.frames()).sum();
+                assert_eq!(parts, wider.frames());
+            }
+        }
+        assert_eq!((Span::default().first_difference(&of(&[7])), of(&[7]).len()), (0, step as usize));
     }
 
     #[test]

@@ -231,7 +231,7 @@ fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
 fn regions(first_pass: &FirstPass, zones: Option<&ZoneInfo>, uses: &[FrameUse]) -> Vec<Region> {
     let ranges: Vec<(PfnRange, NodeId)> = match zones {
         Some(_) => first_pass.zones.pieces.iter().map(|piece| (piece.range, piece.node)).collect(),
-        None => vec![(first_pass.span.range, NodeId(0))],
+        None => first_pass.span.parts().map(|range| (range, NodeId(0))).collect(),
     };
     let mut regions: Vec<Region> = Vec::new();
     for (range, node) in ranges {

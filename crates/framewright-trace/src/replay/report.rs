@@ -163,8 +163,8 @@ pub struct LinuxColumn {
     pub unusable_index: UnusableIndex,
     /// Requests in a second of the recorded run.
     pub events_per_second: f64,
-    /// Objects moved by compaction.
-    pub page_moves: u64,
+    /// Objects moved by compaction; none if the trace has no event of a move.
+    pub page_moves: Option<u64>,
     /// Fallbacks by kind.
     pub extfrag: Vec<ExtfragRow>,
     /// Requests by order.
@@ -322,7 +322,8 @@ pub(super) fn report(first_pass: &FirstPass, machine: &RecordedMachine, first: C
             peak_blocks_held: linux.faults.peak_held,
             unusable_index: unusable(&zones),
             events_per_second: linux.requests as f64 / seconds.max(1e-9),
-            page_moves: linux.moves,
+            // A tracer without the probe and a kernel that moves nothing leave the same trace.
+            page_moves: Some(linux.moves).filter(|&moves| moves != 0),
             extfrag: extfrag_rows(&linux.extfrag),
             orders: order_rows(&linux.orders),
             buddyinfo: zones,
@@ -399,7 +400,8 @@ fn linux_blocks(first_pass: &FirstPass, machine: &RecordedMachine) -> Vec<ZoneBl
             let free = !used.contains(at);
             let run = (at..frames.end).take_while(|&index| used.contains(index) != free).count();
             if free {
-                let range = PfnRange { start: span.pfn(at), end: span.pfn(at + run) };
+                // The position after the last one may lie beyond a gap.
+                let range = PfnRange { start: span.pfn(at), end: span.pfn(at + run - 1).add(1) };
                 for (pfn, order) in range.blocks(machine.max_order) {
                     let kind = machine.kind_at(pfn);
                     let row = zones.entry((region.node.0, kind.index())).or_insert_with(|| ZoneBlocks {

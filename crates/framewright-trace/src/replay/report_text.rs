@@ -181,7 +181,11 @@ fn percent(part: u64, of: u64) -> String {
 
 fn fragmentation(t: &mut Sheet, report: &Report) {
     let number = |value: u64| Some(thousands(value));
-    row(t, report, "pages moved by compaction", |l| number(l.page_moves), |c| thousands(c.page_moves));
+    let label = match report.linux.page_moves {
+        Some(_) => "pages moved by compaction",
+        None => "pages moved by compaction, Linux's not recorded",
+    };
+    row(t, report, label, |l| l.page_moves.map(thousands), |c| thousands(c.page_moves));
     row(t, report, "fallbacks to another mobility", |l| number(l.extfrag_events), |c| thousands(c.extfrag_events));
     let label = "  fragmenting: of less than a pageblock";
     row(t, report, label, |l| number(l.extfrag_fragmenting), |c| thousands(c.extfrag_fragmenting));
@@ -203,7 +207,8 @@ fn free(t: &mut Sheet, report: &Report) {
     };
     let frames = |zones: &[ZoneBlocks]| thousands(free_frames(zones));
     row(t, report, "frames free at the end", |l| Some(frames(&l.buddyinfo)), |c| frames(&c.buddyinfo));
-    let label = format!("  off the kernel's own {}", thousands(recorded.free_frames));
+    let (kernels, managed) = (thousands(recorded.free_frames), thousands(recorded.managed));
+    let label = format!("  off the kernel's {kernels}, of {managed} managed");
     row(t, report, &label, |l| Some(off(&l.buddyinfo)), |c| off(&c.buddyinfo));
 }
 
@@ -222,10 +227,14 @@ fn notes(report: &Report) -> String {
         FirstTry::Any => "",
     };
     let order = report.machine.pageblock_order;
+    let moves = match report.linux.page_moves {
+        Some(_) => "",
+        None => "\nThe trace has no event page_migrate: framewright doctor says whether a recording can have it.",
+    };
     format!(
         "\nA fault is a task's first request of order {order}{flags}, and its retries.\n\
          One that is served here and that Linux failed keeps its huge page to the end.\n\
-         Nothing is reclaimed here; what Linux freed is freed, and what it moved has moved."
+         Nothing is reclaimed here; what Linux freed is freed, and what it moved has moved.{moves}"
     )
 }
 

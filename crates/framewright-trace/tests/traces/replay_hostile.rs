@@ -9,7 +9,7 @@ use framewright::units::{CpuId, Order, Pfn};
 use framewright_trace::fwt::CompactWriter;
 use framewright_trace::proc::{KPageFlags, flag};
 use framewright_trace::record::{CommId, Comms, Kind, Quality, Record};
-use framewright_trace::replay::{ReplayError, ReplayOptions, Report, replay};
+use framewright_trace::replay::{ReplayError, ReplayOptions, Report, ZoneBlocks, replay};
 use framewright_trace::state::InitialState;
 use proptest::prelude::*;
 
@@ -191,6 +191,33 @@ fn flags_of_any_number_of_frames_are_refused_or_followed() {
         found += &format!("{what}: {result}\n");
     }
     insta::assert_snapshot!(found);
+}
+
+/// Frames that lie far apart, and in any order, take tables for what is around them alone.
+#[test]
+fn traces_with_frames_far_apart_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.txt");
+    let gib = |count: u64| count << 18;
+    let places = [gib(380), 0x1000, gib(7_000), gib(381), gib(2), 0x1001, gib(379), gib(1 << 20)];
+    let mut trace = Synthetic::new();
+    for (number, pfn) in places.into_iter().enumerate() {
+        trace.alloc(pfn, 0, if number % 2 == 0 { MOVABLE } else { KERNEL });
+    }
+    for pfn in places.into_iter().rev().skip(1) {
+        trace.free(pfn, 0);
+    }
+    fs::write(&path, &trace.trace).unwrap();
+    let options = ReplayOptions { memory_limit: 1 << 30, ..ReplayOptions::default() };
+    let report = replay(&path, &options, &[], &mut |_, _| {}).unwrap();
+    assert!(report.framewright.pages_conserved && report.framewright.frees_refused == 0);
+    // One frame is in use at the end, in both columns; narrow gaps are memory, wide ones are not.
+    let free = |zones: &[ZoneBlocks]| -> u64 {
+        zones.iter().flat_map(|zone| zone.free.iter().zip(0..)).map(|(blocks, order)| blocks << order).sum()
+    };
+    let [linux, ours] = [&report.linux.buddyinfo, &report.framewright.buddyinfo].map(|zones| free(zones));
+    assert_eq!((linux, ours), (report.machine.frames - 1, report.machine.frames - 1));
+    assert!(report.machine.frames < gib(12), "{}", report.machine.frames);
 }
 
 #[test]

@@ -177,8 +177,8 @@ impl<M: Machine> Allocator<'_, M> {
     /// part or nothing, and so does a machine without mobility.
     ///
     /// # Errors
-    /// `frames` is 0, `align` is above 51, or there is no such range. In an interrupt also if the range, with its
-    /// alignment, is larger than the largest block.
+    /// `frames` is 0, `align` is above 51 ([`AllocError::BadAlignment`]), or there is no such range. In an
+    /// interrupt also if the range, with its alignment, is larger than the largest block.
     pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
         // The tail could not be freed there.
         if self.machine().is_in_section() {
@@ -188,7 +188,7 @@ impl<M: Machine> Allocator<'_, M> {
             return Err(AllocError::BadRange(PfnRange::new(0, 0)));
         }
         if align > MOST_ALIGNED {
-            return Err(AllocError::BadOrder { order: align, max: MOST_ALIGNED });
+            return Err(AllocError::BadAlignment { align, max: MOST_ALIGNED });
         }
         let _held = self.hold_cpu_or_fail(request.gfp)?;
         let order = Order(64_u32.saturating_sub(frames.saturating_sub(1).leading_zeros()) as u8).max(align);

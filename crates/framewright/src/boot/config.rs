@@ -104,9 +104,9 @@ pub struct Config<'c> {
     pub distances: &'c [u8],
     /// Page size and largest orders.
     pub geometry: Geometry,
-    /// First frame above zone DMA; rounded down to a pageblock.
+    /// First frame above zone DMA; rounded down to a pageblock ([`Config::lost_zone`]).
     pub dma_end: Pfn,
-    /// First frame above zone DMA32; rounded down to a pageblock.
+    /// First frame above zone DMA32; rounded down to a pageblock ([`Config::lost_zone`]).
     pub dma32_end: Pfn,
     /// Memory kept for movable requests, as zone Movable; both ends rounded down to a pageblock.
     pub movable: &'c [PfnRange],
@@ -217,6 +217,25 @@ impl<'c> Config<'c> {
         } else {
             ZoneKind::Normal
         }
+    }
+
+    /// Returns a zone that loses all its memory because its limit is rounded down, and the limit.
+    ///
+    /// The limit lies inside the zone's first pageblock. The memory is in the next zone, so requests for this zone
+    /// (`__GFP_DMA`) find none. Boot allows it, because 64 KiB pages have pageblocks larger than x86-64's zone DMA; a
+    /// kernel says so in its boot report.
+    pub fn lost_zone(&self) -> Option<(ZoneKind, Pfn)> {
+        let has_memory = |start: Pfn, end: Pfn| {
+            self.regions.iter().any(|region| !region.range.intersect(PfnRange { start, end }).is_empty())
+        };
+        let mut start = Pfn(0);
+        for (kind, end) in [(ZoneKind::Dma, self.dma_end), (ZoneKind::Dma32, self.dma32_end)] {
+            if has_memory(start, end) && !has_memory(self.limit(start), self.limit(end)) {
+                return Some((kind, end));
+            }
+            start = end;
+        }
+        None
     }
 
     fn limit(&self, pfn: Pfn) -> Pfn {

@@ -71,6 +71,13 @@ pub enum AllocError {
         /// The largest possible order.
         max: Order,
     },
+    /// The alignment asked for is above the largest one.
+    BadAlignment {
+        /// The alignment asked for: `1 << align` frames.
+        align: Order,
+        /// The largest possible alignment.
+        max: Order,
+    },
     /// The node does not exist.
     BadNode(NodeId),
     /// The flags contradict each other: `__GFP_MOVABLE` with `__GFP_RECLAIMABLE`, or several zones.
@@ -127,6 +134,9 @@ impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AllocError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
+            AllocError::BadAlignment { align, max } => {
+                write!(f, "an alignment of order {align} is above the largest, {max}; order 6 aligns to 64 frames")
+            }
             AllocError::BadNode(node) => write!(f, "there is no node {}", node.0),
             AllocError::BadFlags => f.write_str("the flags contradict each other"),
             AllocError::BadRange(range) => write!(f, "{range} has no frames"),
@@ -361,6 +371,8 @@ mod tests {
         told!(AllocError:
             AllocError::BadOrder { .. } => AllocError::BadOrder { order: Order(11), max: Order(10) },
                 "order 11 is above the largest, 10";
+            AllocError::BadAlignment { .. } => AllocError::BadAlignment { align: Order(64), max: Order(51) },
+                "an alignment of order 64 is above the largest, 51; order 6 aligns to 64 frames";
             AllocError::BadNode(_) => AllocError::BadNode(NodeId(7)), "there is no node 7";
             AllocError::BadFlags => AllocError::BadFlags, "the flags contradict each other";
             AllocError::BadRange(_) => AllocError::BadRange(PfnRange::new(9, 9)), "0x9..0x9 has no frames";

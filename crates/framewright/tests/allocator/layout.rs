@@ -1,7 +1,8 @@
 //! The size of the descriptors, and the maps that are accepted.
 
+use framewright::report::BuddyInfo;
 use framewright::request::GFP_KERNEL;
-use framewright::units::{NodeId, Order, Pfn};
+use framewright::units::{NodeId, Order, Pfn, ZoneKind};
 use framewright::{Allocator, BootError, Config, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 
@@ -124,6 +125,35 @@ fn maps_that_cannot_be_are_refused() {
         config.geometry.pageblock_order = Order(pageblock);
         config.geometry.page_shift = shift;
         assert_eq!(Layout::of(&config).map(|_| ()), Err(BootError::BadGeometry), "{max} {pageblock} {shift}");
+    }
+}
+
+/// A limit inside a zone's first pageblock leaves it without memory, and says so; other limits are rounded down.
+#[test]
+fn zones_lost_by_rounding_are_named() {
+    let (cpus, block) = ([NodeId(0)], 0x200);
+    let regions = [Region::usable(0, 0x1000, 0), Region::usable(0x2000, 0x4000, 0)];
+    let lost = |zone, end| Some((zone, Pfn(end)));
+    let table = [
+        ((0, 0), None),
+        ((block, 2 * block), None),
+        ((block + 1, 3 * block - 1), None),
+        ((1, 0x2000), lost(ZoneKind::Dma, 1)),
+        ((block - 1, 0x2000), lost(ZoneKind::Dma, block - 1)),
+        ((block, block + 1), lost(ZoneKind::Dma32, block + 1)),
+        ((0, 0x100), lost(ZoneKind::Dma32, 0x100)),
+        // No memory is there that a zone could lose.
+        ((0x1000, 0x1100), None),
+        ((0x2100, 0x3000), None),
+    ];
+    for ((dma, dma32), expected) in table {
+        let config = Config { dma_end: Pfn(dma), dma32_end: Pfn(dma32), ..Config::new(&regions, &cpus) };
+        assert_eq!(config.lost_zone(), expected, "{dma:#x} {dma32:#x}");
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let pages = Allocator::boot(Solo::new(&cpus), &config, storage.parts()).unwrap();
+        let of_zone = format!("zone {:>8}", expected.map_or(ZoneKind::Normal, |(zone, _)| zone));
+        let shown = BuddyInfo(&pages).to_string();
+        assert_eq!(shown.contains(&of_zone), expected.is_none(), "{dma:#x} {dma32:#x}: {shown}");
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Fuzz {
 impl Fuzz {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         if let Some(out) = &self.out {
-            file::check(out, MARK)?;
+            file::check(out, file::Over::Ours(MARK))?;
         }
         let plan = Plan {
             seed: self.seed,

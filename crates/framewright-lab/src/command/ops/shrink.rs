@@ -58,7 +58,7 @@ impl Shrink {
         }
         let right_under = self.right_under.as_deref().map(mechanisms::parse).transpose()?;
         if let Some(out) = &self.out {
-            file::check(out, MARK)?;
+            file::check(out, file::Over::Ours(MARK))?;
         }
         let checks = checks(&list, self.check_every);
         let failure = match run_with(&list, checks) {

@@ -13,7 +13,7 @@ use framewright_lab::sweep::table::SweepTable;
 use framewright_table::figures::counted;
 
 use super::super::ended::Violated;
-use super::super::file::replace;
+use super::super::file::{Over, check, replace};
 use super::super::output::{note, print};
 
 /// Put the results of all processes together, in the plan's order.
@@ -88,7 +88,7 @@ impl Merging {
         if let Some(path) = self.results.iter().chain(&self.plan).find(is_out) {
             bail!("{} is read, and would be written over: name another file with -o", path.display());
         }
-        Ok(())
+        check(out, Over::Any)
     }
 
     /// The notes of a merge.

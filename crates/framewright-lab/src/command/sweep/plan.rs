@@ -1,5 +1,6 @@
 //! `framewright sweep plan`: which cells there are.
 
+use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -7,14 +8,13 @@ use anyhow::bail;
 use clap::Args;
 use framewright_lab::sweep::plan::{MOST_CELLS, SCHEMA, SweepPlan};
 use framewright_sim::machine::{self, Spec};
-use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
 use framewright_table::figures::counted;
 use framewright_table::range;
 
-use super::super::file::{check, replace};
+use super::super::file::{Over, check, replace};
 use super::super::output::{print, quoted};
-use super::super::runs::{MACHINE, RunArgs, seconds, warm_up};
+use super::super::runs::{ClockArgs, MACHINE, RunArgs};
 
 /// Write down every cell, with all that its result depends on.
 ///
@@ -44,19 +44,14 @@ pub(super) struct Planning {
     /// Seeds, separated by commas; 1-5 is all from 1 to 5.
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1", value_parser = seeds)]
     seeds: Vec<(u64, u64)>,
-    /// Virtual time that is measured [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// Virtual time before that [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
-    warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
-    /// accesses.
-    #[arg(long, value_name = "WHICH", default_value = "time")]
-    schedule: Schedule,
+    #[command(flatten)]
+    clock: ClockArgs,
     /// Where the plan goes; - is the standard output.
     #[arg(long, short, value_name = "FILE", default_value = "plan.jsonl")]
     out: PathBuf,
+    /// Replace an older plan that differs.
+    #[arg(long)]
+    force: bool,
 }
 
 impl Planning {
@@ -86,7 +81,10 @@ impl Planning {
         if self.out == Path::new("-") {
             return print(&text);
         }
-        check(&self.out, SCHEMA.split_once('/').map_or(SCHEMA, |(kind, _)| kind))?;
+        let mark = SCHEMA.split_once('/').map_or(SCHEMA, |(kind, _)| kind);
+        // A script may plan again what it planned before.
+        let is_same = self.out.is_file() && fs::read(&self.out).is_ok_and(|old| old == text.as_bytes());
+        check(&self.out, if self.force || is_same { Over::Ours(mark) } else { Over::Unforced(Some(mark)) })?;
         replace(&self.out, &text)?;
         print(&self.summary(&plan, &machines, &workloads, seeds.len()))
     }
@@ -99,9 +97,7 @@ impl Planning {
             mechanisms: self.mechanisms.clone(),
             cpus: self.cpus.clone(),
             seed: 1,
-            seconds: self.seconds,
-            warm_up: self.warm_up,
-            schedule: self.schedule,
+            clock: self.clock.clone(),
         }
     }
 
@@ -131,11 +127,7 @@ impl Planning {
         }
         let seeds: Vec<String> = self.seeds.iter().map(|(first, last)| spelled(*first, *last)).collect();
         words.push(format!("--seeds {}", seeds.join(",")));
-        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
-        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
-        if self.schedule != Schedule::Time {
-            words.push(format!("--schedule {}", self.schedule.spelled()));
-        }
+        words.extend(self.clock.words());
         words.push(format!("-o {}", quoted(&self.out.display().to_string())));
         words.join(" ")
     }

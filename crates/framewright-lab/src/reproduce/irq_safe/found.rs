@@ -386,6 +386,7 @@ fn packets(plan: &IrqSafePlan<'_>, runs: &Runs, found: &mut Reproduction) -> any
         let holds = (LOSS[0]..=LOSS[1]).contains(&-change);
         if let Some(by) = by.filter(|_| !fitted) {
             found.headline.row("packets in interrupts", "%", [by, change], false, holds);
+            found.headline.within(moved);
         }
         let why = found.show.run(&format!("packets, {}", mode.name), report);
         found.show.reason(mode.name, &why);

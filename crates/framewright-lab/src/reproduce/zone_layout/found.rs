@@ -99,7 +99,8 @@ fn table(plan: &ZoneLayoutPlan<'_>, runs: &Runs, found: &mut Reproduction) -> [C
                 narrow.push((Standing::of_bool(most - least <= WIDTH), format!("{name} {:.1}", most - least)));
             }
             if !fitted {
-                found.headline.row(name, "%", [theirs, ours], false, standing == Some(Standing::InBand));
+                found.headline.row(name, "%", [theirs, ours], false, false);
+                found.headline.within(band);
             }
         } else if let Some(why_not) = why_not {
             let cells = cells.into_iter().map(GridCell::page_alone);

@@ -62,9 +62,18 @@ fn changes(rows: &[KernelComparison<'_>]) -> Check {
     let of = |row: &KernelComparison<'_>| {
         let (theirs, ours) = row.both()?;
         let by = ours.figures.change_percent? - theirs.change_percent?;
-        row.change().map(|standing| (standing, format!("{} {}", row.name, points(by))))
+        row.change().map(|standing| (standing, format!("{} {}{}", row.name, points(by), told(standing))))
     };
     seen(&name, rows.iter().filter_map(of))
+}
+
+/// Returns what the band says of a figure, where its distance alone would say something else.
+fn told(standing: Standing) -> &'static str {
+    match standing {
+        Standing::InBand => " (in band)",
+        Standing::NearOutside => " (outside the band)",
+        Standing::Near | Standing::Off => "",
+    }
 }
 
 fn shares(rows: &[KernelComparison<'_>]) -> Check {
@@ -78,8 +87,7 @@ fn shares(rows: &[KernelComparison<'_>]) -> Check {
               value: fn(&KernelFigures) -> Option<f64>| {
         let (theirs, ours) = row.both()?;
         let by = value(&ours.figures)? - value(theirs)?;
-        let band = if standing? == Standing::InBand { " (in band)" } else { "" };
-        Some((standing?, format!("{}{what} {}{band}", row.name, points(by))))
+        Some((standing?, format!("{}{what} {}{}", row.name, points(by), told(standing?))))
     };
     let all = rows.iter().flat_map(|row| {
         let zone = of(row, "", row.contention(), |figures| Some(figures.zone_lock_contention_percent));

@@ -112,7 +112,7 @@ fn errors_name_a_frame_of_the_range_and_the_reason() {
           take-offline 0x10..0x20 -> ok\na2 = alloc-range 0xf..0x11 GFP_KERNEL -> frame 0x10 is offline or reserved\n\
           take-offline 0x1f..0x21 -> frame 0x1f is offline or reserved")),
         ("alignment", on("a1 = alloc-at 0x21 order 1 GFP_KERNEL -> no block of order 1 can start at frame 0x21\n\
-          a2 = alloc-contig 3 align 52 GFP_KERNEL -> order 52 is above the largest, 51")),
+          a2 = alloc-contig 3 align 52 GFP_KERNEL -> an alignment of order 52 is above the largest, 51; order 6 aligns to 64 frames")),
         ("nothing asked for", on("a1 = alloc-range 0x20..0x20 GFP_KERNEL -> 0x20..0x20 has no frames\n\
           a2 = alloc-contig 0 align 0 GFP_KERNEL -> 0x0..0x0 has no frames")),
         ("isolation that fails", on("fault Isolate 2\na1 = alloc-range 0x2c..0x32 GFP_KERNEL -> \
