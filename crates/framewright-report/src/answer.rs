@@ -195,8 +195,10 @@ fn asked_for(query: &Query, case: Option<&Case>) -> AskedFor {
     say(!waits && !gfp.contains(__GFP_KSWAPD_RECLAIM), "may not sleep, wakes nobody");
     say(waits && gfp.contains(__GFP_NORETRY), "gives up early");
     say(waits && gfp.contains(__GFP_RETRY_MAYFAIL), "retries, then fails");
-    say(waits && query.order > 3 && !gfp.intersects(__GFP_NORETRY | __GFP_RETRY_MAYFAIL | __GFP_NOFAIL),
-        "fails after one round of reclaim and compaction, since its order is above 3");
+    say(
+        waits && query.order > 3 && !gfp.intersects(__GFP_NORETRY | __GFP_RETRY_MAYFAIL | __GFP_NOFAIL),
+        "fails after one round of reclaim and compaction, since its order is above 3",
+    );
     say(gfp.contains(__GFP_NOFAIL), "may not fail");
     say(gfp.contains(__GFP_NOWARN), "wants no report");
     say(gfp.contains(__GFP_THISNODE), "from one node only");
@@ -297,7 +299,10 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
             return (Cause::Reserved, format!("zone {} has {spare} frames to spare, but {reserved}", name(zone)));
         }
         let order = query.order;
-        return (Cause::Fragmentation, format!("zone {} has {spare} frames to spare, but no block of order {order}", name(zone)));
+        return (
+            Cause::Fragmentation,
+            format!("zone {} has {spare} frames to spare, but no block of order {order}", name(zone)),
+        );
     }
     let split = case.asked().find_map(|zone| match zone.account.best {
         ZoneAnswer::ShortOfOrder { order, by } => Some((zone, order, by)),
@@ -305,7 +310,10 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
     });
     if let Some((zone, order, by)) = split {
         let by = thousands(by);
-        return (Cause::Fragmentation, format!("zone {} lacks {by} frames in blocks of order {order} or larger", name(zone)));
+        return (
+            Cause::Fragmentation,
+            format!("zone {} lacks {by} frames in blocks of order {order} or larger", name(zone)),
+        );
     }
     let short: Vec<String> = case
         .asked()
@@ -355,7 +363,10 @@ fn missing(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
     let Some(case) = decision.and_then(|decision| decision.cases.first()) else { return missing };
     for (bounds, what) in [
         (case.asked().find(|zone| !zone.account.reserve.is_exact()).map(|zone| zone.account.reserve), "lowmem_reserve"),
-        (case.asked().find(|zone| !zone.account.highatomic.is_exact()).map(|zone| zone.account.highatomic), "the reserve for high orders"),
+        (
+            case.asked().find(|zone| !zone.account.highatomic.is_exact()).map(|zone| zone.account.highatomic),
+            "the reserve for high orders",
+        ),
         (case.asked().find(|zone| !zone.account.cma.is_exact()).map(|zone| zone.account.cma), "free CMA"),
     ] {
         if let Some(bounds) = bounds {

@@ -39,7 +39,8 @@ impl fmt::Display for Answer {
         }
         self.zones(f)?;
         if let Some((all, local)) = self.cached {
-            let local = local.map_or(String::new(), |frames| format!(", of which {} on the reporting CPU's", thousands(frames)));
+            let local = local
+                .map_or(String::new(), |frames| format!(", of which {} on the reporting CPU's", thousands(frames)));
             labelled(f, "per-CPU lists", &format!("{} free frames{local}, not counted above", thousands(all)), 1)?;
         }
         labelled(f, "verdict", &self.verdict.sentence, 2)?;
@@ -84,7 +85,9 @@ impl Answer {
         };
         let mut rows: Vec<&ZoneCase> = case.zones.iter().collect();
         if rows.len() > ZONES {
-            rows.sort_by_key(|zone| (zone.excluded.is_some(), !zone.account.best.serves(), std::cmp::Reverse(spare(zone))));
+            rows.sort_by_key(|zone| {
+                (zone.excluded.is_some(), !zone.account.best.serves(), std::cmp::Reverse(spare(zone)))
+            });
         }
         let mut table = Table::new("<13>9>9>9>9>9<2");
         table.row(cells!["zone, frames", "free", "excluded", "keep", "reserve", "spare", ""]);
@@ -213,5 +216,9 @@ fn answer_of(zone: &ZoneCase) -> String {
 /// The size of frames.
 fn bytes_of(frames: u64, page: u64) -> String {
     let kib = frames.saturating_mul(page) / 1024;
-    if kib >= 1024 && kib.is_multiple_of(1024) { format!("{} MiB", thousands(kib / 1024)) } else { format!("{} KiB", thousands(kib)) }
+    if kib >= 1024 && kib.is_multiple_of(1024) {
+        format!("{} MiB", thousands(kib / 1024))
+    } else {
+        format!("{} KiB", thousands(kib))
+    }
 }

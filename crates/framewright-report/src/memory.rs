@@ -237,8 +237,8 @@ impl Memory {
 
     /// Returns whether the kernel has a zone HighMem, though perhaps without a line of its own.
     ///
-    /// Since 6.0 a report leaves out zones above the request's highest. Then memory that the lowest zone keeps its reserve
-    /// for, and that no line shows, is there.
+    /// Since 6.0 a report leaves out zones above the request's highest. Then the lowest zone keeps a
+    /// reserve from memory that has no line.
     pub fn has_highmem(&self) -> bool {
         let is_seen = |name: &str| self.zones.iter().any(|zone| zone.name == name);
         let is_wide = is_seen("Movable") || is_seen("DMA32");

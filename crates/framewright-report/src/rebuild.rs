@@ -103,9 +103,8 @@ pub fn rebuild(
 fn placed<'m>(memory: &'m Memory, case: Option<&Case>, nodes: &[u32], has_highmem: bool) -> Vec<(ZoneIdx, &'m Zone)> {
     let mut zones: Vec<(ZoneIdx, &Zone)> = Vec::new();
     for zone in &memory.zones {
-        let is_asked = case.is_none_or(|case| {
-            case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name)
-        });
+        let is_asked =
+            case.is_none_or(|case| case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name));
         let node = nodes.iter().position(|&node| node == zone.node).filter(|&node| node < NodeId::LIMIT);
         if let (true, Some(kind), Some(node)) = (is_asked, kind(&zone.name, has_highmem), node) {
             zones.push((ZoneIdx::of(NodeId(node as u8), kind), zone));

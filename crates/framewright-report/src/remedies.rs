@@ -5,7 +5,7 @@
 //! | change | state in which it is tried |
 //! |---|---|
 //! | takes a reserve away, or frees memory that is free already | the report's, with the change |
-//! | makes background reclaim begin earlier | the report's, but with each zone at its new low mark, from which on reclaim keeps it |
+//! | makes background reclaim begin earlier | the report's, with each zone at its new low mark |
 //!
 //! The smallest change that serves is searched for, and its cost is the frames that programs then lack, or the frames
 //! of a reserve that others lose.
@@ -110,9 +110,9 @@ impl Tried<'_> {
     }
 
     fn smaller_order(&self) -> Option<Remedy> {
-        let served = (0..self.query.order).rev().find(|&order| {
-            self.outcome(self.memory, &Query { order, ..self.query.clone() }) == Outcome::Succeeds
-        });
+        let served = (0..self.query.order)
+            .rev()
+            .find(|&order| self.outcome(self.memory, &Query { order, ..self.query.clone() }) == Outcome::Succeeds);
         match served {
             None if self.query.order == 0 => None,
             None => Some(remedy("single pages instead (order 0)", Helps::No, None, "not even one page is served")),
@@ -155,7 +155,9 @@ impl Tried<'_> {
         let outcome = self.outcome(&memory, self.query);
         let note = format!("{} frames lie there", thousands(cached));
         Some(match outcome {
-            Outcome::Fails if self.query.order > 0 && cached >= 1 << self.query.order.min(63) && self.lacks_blocks() => {
+            Outcome::Fails
+                if self.query.order > 0 && cached >= 1 << self.query.order.min(63) && self.lacks_blocks() =>
+            {
                 remedy("drain per-CPU lists", Helps::Perhaps, None, note + "; whether they merge is not known")
             }
             _ => remedy("drain per-CPU lists", helps(outcome), None, note),
@@ -178,7 +180,12 @@ impl Tried<'_> {
         });
         let outcome = self.outcome(&memory, self.query);
         (boost > 0).then(|| {
-            remedy("vm.watermark_boost_factor=0", helps(outcome), Some(boost), "marks are not raised where types were mixed")
+            remedy(
+                "vm.watermark_boost_factor=0",
+                helps(outcome),
+                Some(boost),
+                "marks are not raised where types were mixed",
+            )
         })
     }
 
@@ -197,7 +204,12 @@ impl Tried<'_> {
         });
         let outcome = self.outcome(&memory, self.query);
         (reserved > 0).then(|| {
-            remedy("no reserve for high orders", helps(outcome), Some(reserved), "atomic requests above order 0 lose it")
+            remedy(
+                "no reserve for high orders",
+                helps(outcome),
+                Some(reserved),
+                "atomic requests above order 0 lose it",
+            )
         })
     }
 
@@ -229,14 +241,20 @@ impl Tried<'_> {
             pairs.fold(0, |sum: u64, (new, old)| sum.saturating_add(new.free.saturating_sub(old.free)))
         };
         let mut tried = Vec::new();
-        let managed = self.memory.zones.iter().filter_map(|zone| zone.managed.or(zone.present)).fold(0, u64::saturating_add);
+        let managed =
+            self.memory.zones.iter().filter_map(|zone| zone.managed.or(zone.present)).fold(0, u64::saturating_add);
         let by_min = |frames: u64| kept(&|zone: &mut Zone| marks.set_min(zone, frames));
         let is_served = |memory: &Memory| self.outcome(memory, self.query) == Outcome::Succeeds;
         let found = smallest(total + 1, (managed / 10).max(total + 1), |frames| is_served(&by_min(frames)));
         tried.push(match found {
             Some(frames) => {
                 let note = "kept free by background reclaim, if it can";
-                remedy(format!("vm.min_free_kbytes={}", frames * kib), Helps::Perhaps, Some(cost(&by_min(frames))), note)
+                remedy(
+                    format!("vm.min_free_kbytes={}", frames * kib),
+                    Helps::Perhaps,
+                    Some(cost(&by_min(frames))),
+                    note,
+                )
             }
             None => remedy("a larger vm.min_free_kbytes", Helps::No, None, self.why_not_more()),
         });
@@ -252,7 +270,11 @@ impl Tried<'_> {
     }
 
     fn why_not_more(&self) -> &'static str {
-        if self.lacks_blocks() { "blocks are missing, not frames" } else { "no value up to a tenth of memory serves it" }
+        if self.lacks_blocks() {
+            "blocks are missing, not frames"
+        } else {
+            "no value up to a tenth of memory serves it"
+        }
     }
 
     /// A smaller reserve: `min_free_kbytes` down.
@@ -272,21 +294,28 @@ impl Tried<'_> {
             if self.query.mark == MarkName::Min && !gfp.contains(__GFP_HIGH) {
                 let gfp = gfp & !__GFP_DIRECT_RECLAIM | __GFP_HIGH | __GFP_ATOMIC | __GFP_KSWAPD_RECLAIM;
                 let outcome = self.outcome(self.memory, &Query { gfp, ..self.query.clone() });
-                tried.push(remedy("GFP_ATOMIC instead", helps(outcome), None, "uses reserves that are kept for interrupts"));
+                tried.push(remedy(
+                    "GFP_ATOMIC instead",
+                    helps(outcome),
+                    None,
+                    "uses reserves that are kept for interrupts",
+                ));
             }
         } else {
             let waiting = gfp & !(__GFP_HIGH | __GFP_ATOMIC) | __GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM;
             let query = Query { gfp: waiting, ..self.query.clone() };
             let outcome = self.outcome(self.memory, &query);
             let cache = self.memory.file.or_else(|| Some(self.sum(|zone| zone.file))).unwrap_or(0);
-            let slab = self.memory.slab_reclaimable.or_else(|| Some(self.sum(|zone| zone.slab_reclaimable))).unwrap_or(0);
+            let slab =
+                self.memory.slab_reclaimable.or_else(|| Some(self.sum(|zone| zone.slab_reclaimable))).unwrap_or(0);
             let reclaimable = cache.saturating_add(slab);
             let short = self.case.asked().filter_map(|zone| match zone.account.best {
                 ZoneAnswer::Short { by } => Some(by),
                 _ => None,
             });
             let needed = short.min().unwrap_or(0).max(1 << self.query.order.min(63));
-            let note = format!("may sleep and reclaim; {} frames of page cache and slab are there", thousands(reclaimable));
+            let note =
+                format!("may sleep and reclaim; {} frames of page cache and slab are there", thousands(reclaimable));
             let helps = match outcome {
                 Outcome::Succeeds => Helps::Yes,
                 _ if reclaimable >= needed => Helps::Perhaps,

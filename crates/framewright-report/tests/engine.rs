@@ -4,11 +4,11 @@
 //! The mechanisms `baseline` have Linux's rules since 4.4 for the marks, and those since 6.12 for the reserve for high
 //! orders.
 
-use framewright::{Gfp, Mechanisms};
 use framewright::request::{
     __GFP_HIGH, __GFP_NOMEMALLOC, __GFP_NORETRY, GFP_ATOMIC, GFP_DMA, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL,
     GFP_NOWAIT,
 };
+use framewright::{Gfp, Mechanisms};
 use framewright_report::decision::{Outcome, Query, decide};
 use framewright_report::memory::{ListType, Memory, OrderFree, Types, Zone};
 use framewright_report::report::{Asked, Kind, Report};

@@ -1,5 +1,6 @@
 //! The subcommands: arguments in, a call of the library, output out.
 
+pub(crate) mod completions;
 pub(crate) mod replay;
 pub(crate) mod explain;
 pub(crate) mod state;
@@ -18,8 +19,8 @@ pub(crate) mod ops;
 pub(crate) mod list_mechanisms;
 pub(crate) mod proc;
 pub(crate) mod top;
-pub(crate) mod completions;
 pub(crate) mod man;
+mod answers;
 mod watch;
 mod recording;
 mod advice;

@@ -9,8 +9,8 @@ use framewright_report::from_proc::report_of;
 use framewright_trace::error::{Reason, TraceError};
 use framewright_trace::state::{InitialState, StateFile};
 
+use super::answers::{AnswerArgs, RequestArgs};
 use super::output::quoted;
-use super::why::{RequestArgs, Shown};
 
 /// Say what a state of memory would serve, from buddyinfo and zoneinfo: of this machine now, or of a folder.
 ///
@@ -35,7 +35,7 @@ pub(crate) struct State {
     #[command(flatten)]
     request: RequestArgs,
     #[command(flatten)]
-    shown: Shown,
+    answers: AnswerArgs,
 }
 
 fn page_size(text: &str) -> Result<u64, String> {
@@ -51,7 +51,8 @@ impl State {
         state.read_file(&self.folder, StateFile::ZoneInfo)?;
         state.read_file(&self.folder, StateFile::BuddyInfo)?;
         match state.read_file(&self.folder, StateFile::PageTypeInfo) {
-            Err(error) if matches!(error.reason(), Reason::Io(error) if error.kind() == ErrorKind::PermissionDenied) => {}
+            Err(error) if matches!(error.reason(), Reason::Io(error) if error.kind() == ErrorKind::PermissionDenied) => {
+            }
             result => result?,
         }
         state.read_version(&self.folder)?;
@@ -66,6 +67,6 @@ impl State {
             anyhow!("{name} has no {file}; copy buddyinfo and zoneinfo of /proc into it, and pagetypeinfo if you can")
         })?;
         self.request.amend(&mut report);
-        self.shown.show(&[report], &format!("framewright state {}", quoted(&name.to_string())))
+        self.answers.answer_all(&[report], &format!("framewright state {}", quoted(&name.to_string())))
     }
 }

@@ -21,11 +21,10 @@ const PIECE: usize = 1 << 16;
 /// Follows a log to its end; the kernel's has none. Begins after what `/dev/kmsg` has already.
 pub(super) fn follow(path: &Path, seen: &mut dyn FnMut(Report) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let name = path.display();
-    let mut log = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)
-        .with_context(|| format!("cannot follow {name}; dmesg --follow | framewright why --watch /dev/stdin is another way"))?;
+    let mut log =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).with_context(|| {
+            format!("cannot follow {name}; dmesg --follow | framewright why --watch /dev/stdin is another way")
+        })?;
     if path == Path::new(KMSG) {
         log.seek(SeekFrom::End(0)).with_context(|| format!("cannot find the end of {name}"))?;
     }

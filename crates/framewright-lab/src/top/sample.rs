@@ -84,7 +84,7 @@ impl Zone {
     }
 
     /// Free frames of each order.
-    pub fn frames(&self) -> impl Iterator<Item = u64> {
+    pub fn free_frames(&self) -> impl Iterator<Item = u64> {
         self.blocks.iter().zip(0..).map(|(&blocks, order)| blocks << order)
     }
 

@@ -60,8 +60,11 @@ Node 0, zone   Normal
   start_pfn:           0
 ";
     fs::write(folder.join("zoneinfo"), zoneinfo).unwrap();
-    fs::write(folder.join("buddyinfo"), "Node 0, zone   Normal    100     20      6      1      0      1     16      0      0      0      0\n")
-        .unwrap();
+    fs::write(
+        folder.join("buddyinfo"),
+        "Node 0, zone   Normal    100     20      6      1      0      1     16      0      0      0      0\n",
+    )
+    .unwrap();
     fs::write(folder.join("version"), "Linux version 6.6.1 (gcc)\n").unwrap();
 }
 
@@ -88,17 +91,26 @@ fn a_state_is_tried_with_a_request() {
 
 #[test]
 fn answers_are_written_for_programs() {
-    insta::assert_snapshot!(transcripts(&["why DIR/order4.txt --format json", "why --watch DIR/memcg.txt --format json"]));
+    insta::assert_snapshot!(transcripts(&[
+        "why DIR/order4.txt --format json",
+        "why --watch DIR/memcg.txt --format json"
+    ]));
 }
 
 #[test]
 fn a_state_becomes_a_list_that_runs() {
-    insta::assert_snapshot!(transcripts(&[
-        "why DIR/order4.txt --only 1 --ops DIR/order4.ops --format json --report DIR/ticket",
-        "ops DIR/order4.ops",
-        "state DIR/proc --page-size 4096 --order 7 --gfp GFP_KERNEL --ops DIR/state.ops",
-        "ops DIR/state.ops -m baseline",
-    ]).lines().filter(|line| !line.starts_with([' ', '{', '}', '[', ']'])).collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!(
+        transcripts(&[
+            "why DIR/order4.txt --only 1 --ops DIR/order4.ops --format json --report DIR/ticket",
+            "ops DIR/order4.ops",
+            "state DIR/proc --page-size 4096 --order 7 --gfp GFP_KERNEL --ops DIR/state.ops",
+            "ops DIR/state.ops -m baseline",
+        ])
+        .lines()
+        .filter(|line| !line.starts_with([' ', '{', '}', '[', ']']))
+        .collect::<Vec<_>>()
+        .join("\n")
+    );
 }
 
 #[test]

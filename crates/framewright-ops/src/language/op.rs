@@ -16,7 +16,7 @@
 //! | `a6 = alloc-nolock order 0 GFP_NOWAIT`, `free-nolock a6` | `alloc_nolock`, `free_nolock` of each block |
 //! | `free a2` | `free` of one block, plain or by a handle; `free_bulk` of several alike, else `free_range` |
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
-//! | `free-blocks a4 Movable 3 0 1` | `free_range` of blocks of these numbers by order, none beside another; their pageblocks get the type |
+//! | `free-blocks a4 Movable 3 0 1` | `free_range` of blocks by order, no two of which merge; sets their type |
 //! | `split a1 order 0` | `split` of each larger block |
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4` | `free`, `free_range`, right or wrong |
 //! | `raw-split a1 order 3 to 1` | `split`, right or wrong |

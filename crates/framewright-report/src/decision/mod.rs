@@ -23,10 +23,10 @@ use framewright_trace::flags::{KernelVersion, Kernels};
 use serde::Serialize;
 
 pub use self::rules::{Rights, Rules};
-pub use self::zone::{Account, Bounds, MarkName, ZoneAnswer};
 pub(crate) use self::zone::usable;
-pub(crate) use self::zones::{configured, highest, rank};
+pub use self::zone::{Account, Bounds, MarkName, ZoneAnswer};
 use self::zone::{Question, account};
+pub(crate) use self::zones::{configured, highest, rank};
 use crate::memory::{ListType, Memory, Zone};
 use crate::report::{Context, Kind, Report};
 
@@ -79,12 +79,10 @@ fn age(report: &Report) -> (KernelVersion, Option<KernelVersion>) {
         (names || holds(ListType::HighAtomic) || has(&|zone| zone.reserved_highatomic.is_some()), (4, 4)),
         (has(&|zone| zone.free_cma.is_some()), (3, 7)),
     ];
-    let oldest = oldest.into_iter().find(|(is_so, _)| *is_so).map(|(_, (major, minor))| KernelVersion::new(major, minor));
+    let oldest =
+        oldest.into_iter().find(|(is_so, _)| *is_so).map(|(_, (major, minor))| KernelVersion::new(major, minor));
     let has_number_alone = report.asked.as_ref().is_some_and(|asked| asked.names.is_none() && asked.number.is_some());
-    let youngest = [
-        (holds(ListType::Reserve), KernelVersion::new(4, 4)),
-        (has_number_alone, KernelVersion::new(4, 6)),
-    ];
+    let youngest = [(holds(ListType::Reserve), KernelVersion::new(4, 4)), (has_number_alone, KernelVersion::new(4, 6))];
     let youngest = youngest.into_iter().find(|(is_so, _)| *is_so).map(|(_, version)| version);
     let youngest = youngest.into_iter().chain(report.before).min();
     (oldest.unwrap_or(KernelVersion { major: 2, minor: 6, patch: 32 }), youngest)
@@ -230,7 +228,7 @@ fn case(memory: &Memory, query: &Query, rules: Rules, memalloc: bool) -> Case {
     let mut zones: Vec<ZoneCase> = Vec::new();
     for zone in &memory.zones {
         let reserve = reserve(memory, zone, &configured, highest);
-                let excluded = if zone.managed == Some(0) {
+        let excluded = if zone.managed == Some(0) {
             Some(Excluded::Empty)
         } else if rank(&zone.name) > rank(highest) {
             Some(Excluded::Zone)
@@ -273,7 +271,8 @@ fn reserve(memory: &Memory, zone: &Zone, configured: &[&str], highest: &str) -> 
 
 /// Leaves only the nodes that fail, if some do, for a request that was for one of them and failed.
 fn leave_failing(zones: &mut [ZoneCase]) {
-    let fails: Vec<u32> = nodes_of(zones).into_iter().filter(|&node| of_node(zones, Some(node)) == Outcome::Fails).collect();
+    let fails: Vec<u32> =
+        nodes_of(zones).into_iter().filter(|&node| of_node(zones, Some(node)) == Outcome::Fails).collect();
     if fails.is_empty() {
         return;
     }

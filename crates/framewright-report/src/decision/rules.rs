@@ -2,17 +2,20 @@
 //!
 //! | since | rule |
 //! |---|---|
-//! | 2.6.32 | `__GFP_HIGH` keeps half of the mark; a request that cannot wait a quarter less. For each smaller order its free blocks do not count, and half of the mark does not either |
+//! | 2.6.32 | `__GFP_HIGH` keeps half of the mark; a request that cannot wait a quarter less |
+//! | | for each smaller order, its free blocks do not count, and the mark is halved |
 //! | 2.6.38 | `__GFP_NOMEMALLOC` takes the right to the quarter away |
 //! | 3.7 | free frames of contiguous memory areas count for movable requests only |
 //! | 3.10 | the loop over orders counts them for every request |
-//! | 4.4 | instead of the loop: one block of the order, of a type that the request may take. The reserve for high orders does not count. The quarter is for `__GFP_ATOMIC` |
+//! | 4.4 | instead of the loop: one block of the order, of a type that the request may take |
+//! | | the reserve for high orders does not count; the quarter is for `__GFP_ATOMIC` |
 //! | 5.9 | an atomic request for one frame keeps the mark without its boost |
-//! | 6.3 | a request that cannot wait counts the reserve for high orders; the quarter is for those with `__GFP_HIGH` |
-//! | 6.12 | of that reserve only the free frames do not count; a request for one frame that cannot wait may take them |
+//! | 6.3 | a request that cannot wait counts the reserve for high orders; with `__GFP_HIGH` it has the quarter |
+//! | 6.12 | of that reserve, only the free frames do not count |
+//! | | a request for one frame that cannot wait may take them |
 //!
-//! Source: `__zone_watermark_ok`, `gfp_to_alloc_flags` and `rmqueue_buddy` of these kernels. 6.1.192 has the rules of 6.3
-//! and the last half of that of 6.12, and takes a request for atomic by `__GFP_ATOMIC`, as 5.9 does.
+//! Source: `__zone_watermark_ok`, `gfp_to_alloc_flags` and `rmqueue_buddy` of these kernels. 6.1.192 has the rules of
+//! 6.3 and the last one of 6.12. It takes a request for atomic by `__GFP_ATOMIC`, as 5.9 does.
 
 use framewright::Gfp;
 use framewright::request::{

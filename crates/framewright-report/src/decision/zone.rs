@@ -167,9 +167,12 @@ fn block(zone: &Zone, rights: Rights, order: u8) -> Option<u8> {
     if zone.orders.is_empty() {
         return Some(order);
     }
-    let found = zone.orders.iter().enumerate().skip(usize::from(order)).find(|(_, free)| {
-        free.blocks > 0 && free.types.is_none_or(|types| usable(types, rights).next().is_some())
-    });
+    let found = zone
+        .orders
+        .iter()
+        .enumerate()
+        .skip(usize::from(order))
+        .find(|(_, free)| free.blocks > 0 && free.types.is_none_or(|types| usable(types, rights).next().is_some()));
     found.map(|(order, _)| order as u8)
 }
 

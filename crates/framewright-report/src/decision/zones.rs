@@ -61,11 +61,8 @@ mod tests {
     use crate::memory::Zone;
 
     fn memory(names: &[&str], columns: usize) -> Memory {
-        let zone = |name: &&str| Zone {
-            name: (*name).to_owned(),
-            lowmem_reserve: Some(vec![0; columns]),
-            ..Zone::default()
-        };
+        let zone =
+            |name: &&str| Zone { name: (*name).to_owned(), lowmem_reserve: Some(vec![0; columns]), ..Zone::default() };
         Memory { zones: names.iter().map(zone).collect(), ..Memory::default() }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn pattern(text: &str) -> Regex {
 pub(super) struct Body<'t> {
     /// The text.
     pub(super) text: &'t str,
-    /// Who printed it, as `T1234` or `C2`, if the log says so.
+    /// The task or the CPU that printed it, as `T1234` or `C2`, if the log says so.
     pub(super) caller: &'t str,
     /// Whether a logger's head was there.
     pub(super) has_head: bool,
@@ -55,9 +55,17 @@ pub(super) fn unescaped(line: &str) -> Cow<'_, str> {
             text = Cow::Owned(changed);
         }
     }
-    for (escape, plain) in
-        [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("\u{a0}", " "), ("&amp;", "&"), ("=3D", "="), ("=20", " ")]
-    {
+    for (escape, plain) in [
+        ("&gt;", ">"),
+        ("&lt;", "<"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&nbsp;", " "),
+        ("\u{a0}", " "),
+        ("&amp;", "&"),
+        ("=3D", "="),
+        ("=20", " "),
+    ] {
         if text.contains(escape) {
             text = Cow::Owned(text.replace(escape, plain));
         }
@@ -83,7 +91,11 @@ pub(super) fn body(line: &str) -> Body<'_> {
     static CALLER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:\[\s*|caller=)([TC]\d+)[\];,]"));
     let head = HEAD.find(line).map_or(0, |found| found.end());
     let caller = CALLER.captures(&line[..head]).and_then(|found| found.get(1));
-    Body { text: &line[head..], caller: caller.map_or("", |found| found.as_str()), has_head: !line[..head].trim().is_empty() }
+    Body {
+        text: &line[head..],
+        caller: caller.map_or("", |found| found.as_str()),
+        has_head: !line[..head].trim().is_empty(),
+    }
 }
 
 /// Parts of a body that begin lines of their own: the kernel's output of two CPUs may share a line, and so may a whole
@@ -112,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_line_may_hold_several() {
-        let all: Vec<&str> = parts("32*128kB lowmem_reserve[]: 0 Node 0 DMA free:4kB min:0kB [ 1.234567] Mem-Info:").collect();
+        let all: Vec<&str> =
+            parts("32*128kB lowmem_reserve[]: 0 Node 0 DMA free:4kB min:0kB [ 1.234567] Mem-Info:").collect();
         assert_eq!(
             all,
             ["32*128kB ", "lowmem_reserve[]: 0 ", "Node 0 DMA free:4kB min:0kB ", "[ 1.234567] ", "Mem-Info:"]

@@ -15,7 +15,8 @@
 //!
 //! | kernel | change |
 //! |---|---|
-//! | 2.6.32 | `page allocation failure. order:0, mode:0x20`; `invoked oom-killer: gfp_mask=…, order=…, oom_adj=…`; lists of each CPU after `per-cpu:` |
+//! | 2.6.32 | `page allocation failure. order:0, mode:0x20`; `invoked oom-killer: gfp_mask=…, order=…, oom_adj=…` |
+//! | | lists of each CPU after `per-cpu:` |
 //! | 2.6.36 | `oom_score_adj=` beside `oom_adj=`, which 3.7 removes |
 //! | 2.6.39 | `page allocation failure: order:` with a colon |
 //! | 3.7 | `free_cma:` |

@@ -45,8 +45,9 @@ pub(super) enum Step {
 }
 
 fn kind_of(body: &str) -> Kind {
-    static HEAD: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\bpage allocation (?:failure|stalls)|\binvoked oom-killer:|\S invoked$|\bvmalloc(?: error|:| size)"));
+    static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"\bpage allocation (?:failure|stalls)|\binvoked oom-killer:|\S invoked$|\bvmalloc(?: error|:| size)")
+    });
     static NODE: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?:Node \d+,?|(?:Node \d+,? )?(?:DMA|DMA32|Normal|HighMem|Movable|Device):?)\s*$"));
     static ZONE: LazyLock<Regex> = LazyLock::new(|| {
@@ -54,7 +55,8 @@ fn kind_of(body: &str) -> Kind {
     });
     static BLOCKS: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?:Node \d+,? )?(?:DMA|DMA32|Normal|HighMem|Movable|Device): \d+[*_]\d+[kK]B"));
-    static CPU: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:CPU: \d+.{0,40} Comm: |Pid: \d+, comm: |CPU: \d+ (?:Not )?[tT]ainted)[^#]*$"));
+    static CPU: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^(?:CPU: \d+.{0,40} Comm: |Pid: \d+, comm: |CPU: \d+ (?:Not )?[tT]ainted)[^#]*$"));
     if body.starts_with("lowmem_reserve[]:") {
         Kind::Reserve
     } else if ZONE.is_match(body) {
@@ -103,16 +105,23 @@ impl Open {
 
     fn is_continued_by(&self, body: &str) -> bool {
         static FIELDS: LazyLock<Regex> = LazyLock::new(|| {
-            pattern(r"^\s*(?:[a-z_]+(?:\([a-z]+\))?:\s?\d+[kK]B|pages_scanned:\d|all_unreclaimable\?|\d+[kK]B\s|(?:yes|no)\s*$)")
+            pattern(
+                r"^\s*(?:[a-z_]+(?:\([a-z]+\))?:\s?\d+[kK]B|pages_scanned:\d|all_unreclaimable\?|\d+[kK]B\s|(?:yes|no)\s*$)",
+            )
         });
-        static BLOCKS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:\d+[*_]\d+[kK]B|\([UMERHCI]+\)|= ?\d+[kK]B)"));
+        static BLOCKS: LazyLock<Regex> =
+            LazyLock::new(|| pattern(r"^\s*(?:\d+[*_]\d+[kK]B|\([UMERHCI]+\)|= ?\d+[kK]B)"));
         static NUMBERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\d+(?:\s+\d+)*\s*$"));
-        static HEAD: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r"^\s*(?:mode:|oom-killer:|(?:page )?order[:= ]|gfp_mask=|nodemask=|cpuset=|mems_allowed=|oom_|failed to allocate)"));
+        static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(
+                r"^\s*(?:mode:|oom-killer:|(?:page )?order[:= ]|gfp_mask=|nodemask=|cpuset=|mems_allowed=|oom_|failed to allocate)",
+            )
+        });
         static CPU: LazyLock<Regex> =
             LazyLock::new(|| pattern(r"^\s*(?:(?:Kdump|Not tainted|Tainted)\b|(?:[A-Z]\s+)*\d+\.\d+[.\-\w]*(?:\s|$))"));
-        static NAME: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r"^\s*(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device)(?: free)?:|free:\d|\d+[*_]\d+[kK]B)"));
+        static NAME: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(r"^\s*(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device)(?: free)?:|free:\d|\d+[*_]\d+[kK]B)")
+        });
         match self.kind {
             Kind::None => false,
             Kind::Zone => FIELDS.is_match(body),

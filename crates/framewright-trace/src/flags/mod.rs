@@ -5,7 +5,8 @@
 //! have moved six times since 2.6.31.
 //!
 //! `gfp_names.rs` reads names. `gfp_bits.rs` has a table of bits for each era of kernels. `kernel_version.rs` reads
-//! the version that tells the era. `in_message.rs` reads a message of the kernel, which may have both. Whatever the kernel, the result is a [`Gfp`] in the core's own numbering.
+//! the version that tells the era. `in_message.rs` reads a message of the kernel, which may have both. Whatever the
+//! kernel, the result is a [`Gfp`] in the core's own numbering.
 //!
 //! | era | change |
 //! |---|---|
@@ -30,7 +31,7 @@ mod kernel_version;
 #[cfg(test)]
 mod tests;
 
-pub use self::in_message::InMessage;
 pub use self::gfp_bits::{BitsFault, Kernels, Reading};
 pub(crate) use self::gfp_names::named;
+pub use self::in_message::InMessage;
 pub use self::kernel_version::KernelVersion;

@@ -56,8 +56,8 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
 fn card(pane: &mut Pane<'_>, zone: &Zone, scroll: usize) {
     let rows = pane.height().saturating_sub(1).min(zone.blocks.len());
     let first = scroll.min(zone.blocks.len() - rows);
-    let all: u64 = zone.frames().sum();
-    for (row, (order, frames)) in zone.frames().enumerate().skip(first).take(rows).enumerate() {
+    let all: u64 = zone.free_frames().sum();
+    for (row, (order, frames)) in zone.free_frames().enumerate().skip(first).take(rows).enumerate() {
         let head = format!("{order:>2} {:>7} {:>8} ", count(zone.blocks[order]), memory(frames));
         let width = pane.width().saturating_sub(head.len() + 1);
         let mut line = Line::from(Span::raw(head));
