@@ -37,6 +37,14 @@ const OUTPUTS: &[(&str, &str, Kept)] = &[
         In("framewright-lab/tests/command/snapshots/command__explain__what_can_be_asked_for_is_listed.snap"),
     ),
     ("explain", "json", In("framewright-lab/tests/command/snapshots/command__explain__the_same_as_json.snap")),
+    ("why", "text", In("framewright-lab/tests/command/snapshots/command__why__failures_are_answered.snap")),
+    ("why", "json", In("framewright-lab/tests/command/snapshots/command__why__answers_are_written_for_programs.snap")),
+    ("state", "text", In("framewright-lab/tests/command/snapshots/command__why__a_state_is_tried_with_a_request.snap")),
+    (
+        "state",
+        "json",
+        In("framewright-lab/tests/command/snapshots/command__why__answers_are_written_for_programs.snap"),
+    ),
     ("convert", "text", In("framewright-lab/tests/command/snapshots/command__output__traces_are_converted.snap")),
     (
         "record",

@@ -21,7 +21,10 @@ fn transcripts(commands: &[&str]) -> String {
     fs::write(folder.path().join("state.txt"), STATE).unwrap();
     fs::write(folder.path().join("none.txt"), "all is well\n").unwrap();
     state(&folder.path().join("proc"));
-    fs::create_dir(folder.path().join("empty")).unwrap();
+    for empty in ["empty", "broken"] {
+        fs::create_dir(folder.path().join(empty)).unwrap();
+    }
+    fs::write(folder.path().join("broken/zoneinfo"), "Node 0, zone Normal\n  pages free lots\n").unwrap();
     commands.iter().map(|command| shown(folder.path(), command) + "\n").collect()
 }
 
@@ -93,7 +96,8 @@ fn a_state_is_tried_with_a_request() {
 fn answers_are_written_for_programs() {
     insta::assert_snapshot!(transcripts(&[
         "why DIR/order4.txt --format json",
-        "why --watch DIR/memcg.txt --format json"
+        "why --watch DIR/memcg.txt --format json",
+        "state DIR/proc --page-size 4096 --format json"
     ]));
 }
 
@@ -125,6 +129,8 @@ fn what_cannot_be_answered_is_named() {
         "why DIR/order4.txt -m nonsense",
         "why DIR/two.txt --ops DIR/two.ops",
         "why --watch DIR/gone.txt",
+        "why --watch DIR/order4.txt DIR/memcg.txt",
+        "state DIR/broken",
         "why DIR/order4.txt --ops DIR/none.txt",
         "state DIR/empty",
         "state DIR/gone",

@@ -40,6 +40,13 @@ fn every_case_has_a_test() {
 }
 
 #[test]
+fn free_lists_are_made_as_a_report_shows_them() {
+    for mechanisms in [None, Some("default"), Some("linux-6.1"), Some("owned-pageblocks")] {
+        must_be_as_stated("free-lists.ops", mechanisms);
+    }
+}
+
+#[test]
 fn requests_that_may_not_wait_get_what_other_cpus_keep() {
     must_be_as_stated("huge-lists-starve-nowait.ops", None);
 }
