@@ -1,7 +1,7 @@
 //! `framewright why`: why a request of a kernel failed, from the report that the kernel printed.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -50,6 +50,9 @@ impl Why {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         if self.watch {
             return self.follow();
+        }
+        if self.files.is_empty() && io::stdin().is_terminal() {
+            bail!("name a log, or send one: dmesg | framewright why; --watch follows the kernel's");
         }
         let mut reports = Vec::new();
         let files = if self.files.is_empty() { vec![PathBuf::from("-")] } else { self.files.clone() };

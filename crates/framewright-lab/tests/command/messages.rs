@@ -19,6 +19,7 @@ const BANDS: &str = "{}: a figure without a recorded band, or a band without its
 
 /// Messages that no snapshot has, and what it would take to see them.
 const UNSEEN: &[(&str, &str)] = &[
+    ("name a log, or send one: dmesg | framewright why; --watch follows the kernel's", "a terminal"),
     ("cannot find the end of {name}", "a /dev/kmsg that opens and has no end"),
     ("progress bar", "a template of ours that is none"),
     ("data/published/{}", "a file of ours, which is built in, that is broken"),
