@@ -98,7 +98,7 @@ impl Answer {
                 most: account.of_the_block + account.highatomic.most + account.cma.most,
             };
             let name = format!("  {} {}", zone.node, zone.name);
-            let answer = answer_of(zone);
+            let answer = zone.in_words();
             if zone.excluded.is_some() {
                 table.row(cells!["{name}", "{}" = thousands(account.free), "", "", "", "", "{answer}"]);
             } else {
@@ -188,28 +188,32 @@ fn between(bounds: Bounds) -> String {
     }
 }
 
-/// What a zone answers, in words.
-fn answer_of(zone: &ZoneCase) -> String {
-    let account = &zone.account;
-    match zone.excluded {
-        Some(Excluded::Zone) => return "not asked: above the zones that the flags allow".to_owned(),
-        Some(Excluded::Node) => return "not asked: another node".to_owned(),
-        Some(Excluded::Empty) => return "not asked: it has no memory".to_owned(),
-        Some(Excluded::Serving) => return "not asked: would serve it, so the request was for another node".to_owned(),
-        None => {}
-    }
-    let words = |answer: ZoneAnswer| match answer {
-        ZoneAnswer::Serves { block } => format!("serves it, from order {block}"),
-        ZoneAnswer::Short { by } => format!("short by {}", thousands(by)),
-        ZoneAnswer::ShortOfOrder { order, by } => format!("short by {} from order {order} on", thousands(by)),
-        ZoneAnswer::NoBlock => "keeps its mark, has no block".to_owned(),
-    };
-    match (account.best, account.worst) {
-        (best, worst) if best == worst => words(best),
-        (ZoneAnswer::Short { by: least }, ZoneAnswer::Short { by: most }) => {
-            format!("short by {} to {}", thousands(least), thousands(most))
+impl ZoneCase {
+    /// Returns what the zone answers, in words.
+    pub fn in_words(&self) -> String {
+        let account = &self.account;
+        match self.excluded {
+            Some(Excluded::Zone) => return "not asked: above the zones that the flags allow".to_owned(),
+            Some(Excluded::Node) => return "not asked: another node".to_owned(),
+            Some(Excluded::Empty) => return "not asked: it has no memory".to_owned(),
+            Some(Excluded::Serving) => {
+                return "not asked: would serve it, so the request was for another node".to_owned();
+            }
+            None => {}
         }
-        (best, worst) => format!("{}, or {}", words(best), words(worst)),
+        let words = |answer: ZoneAnswer| match answer {
+            ZoneAnswer::Serves { block } => format!("serves it, from order {block}"),
+            ZoneAnswer::Short { by } => format!("short by {}", thousands(by)),
+            ZoneAnswer::ShortOfOrder { order, by } => format!("short by {} from order {order} on", thousands(by)),
+            ZoneAnswer::NoBlock => "keeps its mark, has no block".to_owned(),
+        };
+        match (account.best, account.worst) {
+            (best, worst) if best == worst => words(best),
+            (ZoneAnswer::Short { by: least }, ZoneAnswer::Short { by: most }) => {
+                format!("short by {} to {}", thousands(least), thousands(most))
+            }
+            (best, worst) => format!("{}, or {}", words(best), words(worst)),
+        }
     }
 }
 

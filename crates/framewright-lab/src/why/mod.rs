@@ -54,7 +54,7 @@ struct Bar {
     left_out: String,
     must_leave: String,
     mark_is: String,
-    serves: bool,
+    answer: String,
 }
 
 /// Units of a bar.
@@ -78,7 +78,7 @@ impl Bar {
             left_out: thousands(left_out.min(account.free)),
             must_leave: thousands(needed),
             mark_is: thousands(account.mark),
-            serves: account.best.serves(),
+            answer: zone.in_words(),
         }
     }
 }
