@@ -74,6 +74,9 @@ pub fn rebuild(
     let nodes = memory.nodes();
     let zones = placed(memory, request.map(|(_, case)| case), &nodes, has_highmem);
     let orders = zones.iter().map(|(_, zone)| zone.orders.len()).max().unwrap_or(0);
+    if zones.is_empty() {
+        return Err("the request may use no zone".to_owned());
+    }
     if orders == 0 {
         return Err("the report has no lists of free blocks".to_owned());
     }
