@@ -8,7 +8,7 @@ use framewright::request::{
 use framewright_table::figures::thousands;
 use serde::Serialize;
 
-use crate::decision::{Case, Decision, MarkName, Outcome, Query, Rights, ZoneAnswer, ZoneCase, decide};
+use crate::decision::{Case, Decision, Excluded, MarkName, Outcome, Query, Rights, ZoneAnswer, ZoneCase, decide};
 use crate::memory::Zone;
 use crate::remedies::{Remedy, remedies};
 use crate::report::{Asked, Context, Kind, Report};
@@ -168,7 +168,7 @@ pub fn answer(report: &Report) -> Answer {
             (Some(query), Context::Interrupt) if query.gfp.contains(__GFP_DIRECT_RECLAIM) => Context::Task,
             (_, context) => context,
         },
-        asked: query.as_ref().map(|query| asked_for(query, case)),
+        asked: query.as_ref().map(|query| asked_for(report, query, case)),
         cached: frames(&|zone| zone.free_pcp).map(|all| (all, frames(&|zone| zone.local_pcp))),
         zones: if query.is_none() { report.memory.zones.clone() } else { Vec::new() },
         missing: missing(report, query.as_ref(), decision.as_ref()),
@@ -181,7 +181,7 @@ pub fn answer(report: &Report) -> Answer {
 }
 
 /// Puts a request into words.
-fn asked_for(query: &Query, case: Option<&Case>) -> AskedFor {
+fn asked_for(report: &Report, query: &Query, case: Option<&Case>) -> AskedFor {
     let gfp = query.gfp;
     let mut words: Vec<String> = Vec::new();
     let mut say = |is_so: bool, text: &str| {
@@ -194,7 +194,7 @@ fn asked_for(query: &Query, case: Option<&Case>) -> AskedFor {
     say(!waits && gfp.contains(__GFP_KSWAPD_RECLAIM), "may not sleep, wakes background reclaim");
     say(!waits && !gfp.contains(__GFP_KSWAPD_RECLAIM), "may not sleep, wakes nobody");
     say(waits && gfp.contains(__GFP_NORETRY), "gives up early");
-    say(waits && gfp.contains(__GFP_RETRY_MAYFAIL), "retries, then fails");
+    say(waits && gfp.contains(__GFP_RETRY_MAYFAIL) && !gfp.contains(__GFP_NORETRY), "retries, then fails");
     say(
         waits && query.order > 3 && !gfp.intersects(__GFP_NORETRY | __GFP_RETRY_MAYFAIL | __GFP_NOFAIL),
         "fails after one round of reclaim and compaction, since its order is above 3",
@@ -202,6 +202,15 @@ fn asked_for(query: &Query, case: Option<&Case>) -> AskedFor {
     say(gfp.contains(__GFP_NOFAIL), "may not fail");
     say(gfp.contains(__GFP_NOWARN), "wants no report");
     say(gfp.contains(__GFP_THISNODE), "from one node only");
+    let is_bound = matches!(report.constraint.as_deref(), Some("CONSTRAINT_MEMORY_POLICY" | "CONSTRAINT_CPUSET"))
+        || case.is_some_and(|case| case.zones.iter().any(|zone| zone.excluded == Some(Excluded::Node)));
+    if let Some(nodes) = &query.nodes
+        && is_bound
+        && nodes.len() < 8
+    {
+        let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
+        words.push(format!("from node {}", nodes.join(", ")));
+    }
     if query.mark == MarkName::High {
         words.push("the last try before the kill keeps the whole high mark".to_owned());
     } else if let Some(case) = case {
@@ -229,6 +238,11 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
         return say(Outcome::Depends, Cause::Unknown, sentence);
     };
     let Some((decision, case)) = decision.and_then(|decision| Some((decision, decision.cases.first()?))) else {
+        let is_bound = query.nodes.is_some() && report.memory.ram.is_some();
+        if report.memory.zones.is_empty() && is_bound {
+            let sentence = "would fail: the nodes that it may use have no zone with memory";
+            return say(Outcome::Fails, Cause::NoZone, sentence);
+        }
         let sentence = "cannot be decided: the report ends before the lines of the zones";
         return say(Outcome::Depends, Cause::Unknown, sentence);
     };
@@ -241,6 +255,9 @@ fn verdict(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
     let sentence = match decision.outcome {
         Outcome::Fails if report.kind == Kind::State && query.gfp.contains(__GFP_DIRECT_RECLAIM) => {
             format!("would fail, unless reclaim or compaction helps: {why}")
+        }
+        Outcome::Fails if report.unread.iter().any(|text| text.ends_with("no line of its own")) => {
+            format!("would fail in the zones whose lines are there: {why}")
         }
         Outcome::Fails => format!("would fail: {why}"),
         Outcome::Succeeds => format!("would succeed with these numbers: {why}"),
@@ -272,7 +289,10 @@ fn vmalloc(report: &Report, cause: Cause) -> Option<Verdict> {
 /// Returns the cause, and the reason in words.
 fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause, String) {
     let name = |zone: &ZoneCase| format!("{} {}", zone.node, zone.name);
-    if let Some((zone, block)) = case.asked().find_map(|zone| match zone.account.best {
+    // That the request failed is evidence: then what is unknown was against it.
+    let is_against = outcome == Outcome::Depends && matches!(report.kind, Kind::Failure | Kind::Oom);
+    let answer_of = |zone: &ZoneCase| if is_against { zone.account.worst } else { zone.account.best };
+    if let Some((zone, block)) = case.asked().find_map(|zone| match answer_of(zone) {
         ZoneAnswer::Serves { block } => Some((zone, block)),
         _ => None,
     }) {
@@ -291,7 +311,7 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
     if largest > 0 && usize::from(query.order) >= largest {
         return (Cause::Order, format!("order {} is above {}, the largest of this kernel", query.order, largest - 1));
     }
-    let blocked = case.asked().filter(|zone| matches!(zone.account.best, ZoneAnswer::NoBlock));
+    let blocked = case.asked().filter(|zone| matches!(answer_of(zone), ZoneAnswer::NoBlock));
     if let Some(zone) = blocked.max_by_key(|zone| spare(zone)) {
         let spare = thousands(spare(zone).max(0));
         if query.order == 0 {
@@ -304,7 +324,7 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
             format!("zone {} has {spare} frames to spare, but no block of order {order}", name(zone)),
         );
     }
-    let split = case.asked().find_map(|zone| match zone.account.best {
+    let split = case.asked().find_map(|zone| match answer_of(zone) {
         ZoneAnswer::ShortOfOrder { order, by } => Some((zone, order, by)),
         _ => None,
     });
@@ -317,7 +337,7 @@ fn why(report: &Report, query: &Query, case: &Case, outcome: Outcome) -> (Cause,
     }
     let short: Vec<String> = case
         .asked()
-        .filter_map(|zone| match zone.account.best {
+        .filter_map(|zone| match answer_of(zone) {
             ZoneAnswer::Short { by } => Some(format!("{} by {}", name(zone), thousands(by))),
             _ => None,
         })
@@ -357,7 +377,9 @@ fn missing(report: &Report, query: Option<&Query>, decision: Option<&Decision>) 
     if report.memory.page_size.is_none() && !zones.is_empty() {
         missing.push("no lists of free blocks: pages count as 4 KiB, and a block of any order as there".to_owned());
     }
-    if report.memory.kernel.is_none() && decision.is_some_and(|decision| decision.cases.len() > 1) {
+    let is_old = report.memory.kernel.is_none();
+    let has_cases = decision.is_some_and(|decision| decision.cases.len() > 1);
+    if is_old && (has_cases || query.is_none() && !zones.is_empty()) {
         missing.push("no version of the kernel: --kernel VERSION gives it".to_owned());
     }
     let Some(case) = decision.and_then(|decision| decision.cases.first()) else { return missing };

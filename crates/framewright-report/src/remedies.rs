@@ -14,6 +14,7 @@ use framewright::request::{
     __GFP_ATOMIC, __GFP_DIRECT_RECLAIM, __GFP_DMA, __GFP_DMA32, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_THISNODE,
 };
 use framewright_table::figures::thousands;
+use framewright_trace::flags::KernelVersion;
 use serde::Serialize;
 
 use crate::decision::{Case, MarkName, Outcome, Query, ZoneAnswer, decide};
@@ -151,7 +152,13 @@ impl Tried<'_> {
         if cached == 0 {
             return None;
         }
-        let memory = self.changed(|zone| zone.free = zone.free.saturating_add(zone.free_pcp.unwrap_or(0)));
+        let memory = self.changed(|zone| {
+            let frames = zone.free_pcp.unwrap_or(0);
+            zone.free = zone.free.saturating_add(frames);
+            if let Some(single) = zone.orders.first_mut() {
+                single.blocks = single.blocks.saturating_add(frames);
+            }
+        });
         let outcome = self.outcome(&memory, self.query);
         let note = format!("{} frames lie there", thousands(cached));
         Some(match outcome {
@@ -190,7 +197,8 @@ impl Tried<'_> {
     }
 
     fn no_highatomic(&self) -> Option<Remedy> {
-        let reserved = self.case.asked().fold(0, |sum: u64, zone| sum.saturating_add(zone.account.highatomic.most));
+        let held = |zone: &Zone| zone.frames_of(ListType::HighAtomic).1;
+        let reserved = self.sum(|zone| zone.reserved_highatomic.or(Some(held(zone))));
         let memory = self.changed(|zone| {
             (zone.reserved_highatomic, zone.free_highatomic) = (Some(0), Some(0));
             for free in &mut zone.orders {
@@ -227,7 +235,7 @@ impl Tried<'_> {
     /// Earlier background reclaim: `min_free_kbytes` and `watermark_scale_factor` up.
     fn more_reclaim(&self) -> Vec<Remedy> {
         let marks = Marks::of(self.memory);
-        let Some(total) = marks.total() else { return Vec::new() };
+        let Some(total) = marks.total().filter(|_| self.case.outcome == Outcome::Fails) else { return Vec::new() };
         let kib = self.memory.page_kib();
         // With all zones at their new low marks, is it served?
         let kept = |change: &dyn Fn(&mut Zone)| {
@@ -243,8 +251,12 @@ impl Tried<'_> {
         let mut tried = Vec::new();
         let managed =
             self.memory.zones.iter().filter_map(|zone| zone.managed.or(zone.present)).fold(0, u64::saturating_add);
-        let by_min = |frames: u64| kept(&|zone: &mut Zone| marks.set_min(zone, frames));
         let is_served = |memory: &Memory| self.outcome(memory, self.query) == Outcome::Succeeds;
+        if is_served(&kept(&|_: &mut Zone| {})) {
+            let note = "reclaim had begun already, at the low mark, and did not keep up";
+            return vec![remedy("a larger vm.min_free_kbytes", Helps::No, None, note)];
+        }
+        let by_min = |frames: u64| kept(&|zone: &mut Zone| marks.set_min(zone, frames));
         let found = smallest(total + 1, (managed / 10).max(total + 1), |frames| is_served(&by_min(frames)));
         tried.push(match found {
             Some(frames) => {
@@ -258,6 +270,10 @@ impl Tried<'_> {
             }
             None => remedy("a larger vm.min_free_kbytes", Helps::No, None, self.why_not_more()),
         });
+        // The sysctl came with 4.6.
+        if self.memory.kernel.is_some_and(|kernel| kernel < KernelVersion::new(4, 6)) {
+            return tried;
+        }
         let by_scale = |scale: u64| kept(&|zone: &mut Zone| marks.set_scale(zone, scale));
         tried.push(match smallest(11, 1_000, |scale| is_served(&by_scale(scale))) {
             Some(scale) => {
@@ -282,7 +298,9 @@ impl Tried<'_> {
         let marks = Marks::of(self.memory);
         let total = marks.total()?;
         let smaller = |frames: u64| self.changed(|zone| marks.set_min(zone, frames));
-        let found = smallest(0, total, |less| self.outcome(&smaller(total - less), self.query) == Outcome::Succeeds)?;
+        // Less than half of the reserve would be no advice.
+        let found =
+            smallest(0, total / 2, |less| self.outcome(&smaller(total - less), self.query) == Outcome::Succeeds)?;
         let change = format!("vm.min_free_kbytes={}", (total - found) * self.memory.page_kib());
         Some(remedy(change, Helps::Yes, Some(found), "a smaller reserve for later requests in need"))
     }
@@ -294,12 +312,12 @@ impl Tried<'_> {
             if self.query.mark == MarkName::Min && !gfp.contains(__GFP_HIGH) {
                 let gfp = gfp & !__GFP_DIRECT_RECLAIM | __GFP_HIGH | __GFP_ATOMIC | __GFP_KSWAPD_RECLAIM;
                 let outcome = self.outcome(self.memory, &Query { gfp, ..self.query.clone() });
-                tried.push(remedy(
-                    "GFP_ATOMIC instead",
-                    helps(outcome),
-                    None,
-                    "uses reserves that are kept for interrupts",
-                ));
+                let helps = helps(outcome);
+                let note = match helps {
+                    Helps::No => "not even with what is kept for interrupts",
+                    _ => "uses reserves that are kept for interrupts",
+                };
+                tried.push(remedy("GFP_ATOMIC instead", helps, None, note));
             }
         } else {
             let waiting = gfp & !(__GFP_HIGH | __GFP_ATOMIC) | __GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM;
@@ -332,16 +350,26 @@ impl Tried<'_> {
     fn other_places(&self) -> Vec<Remedy> {
         let mut tried = Vec::new();
         let gfp = self.query.gfp;
+        // Zones without a line are no zones without memory.
+        let printed = self.memory.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.free));
+        let hidden = self.memory.free.map_or(0, |all| all.saturating_sub(printed));
+        let is_hidden = hidden > printed / 16 + 64;
+        let elsewhere = |outcome: Outcome, note: &str| match helps(outcome) {
+            Helps::No if is_hidden => {
+                (Helps::Perhaps, format!("{} frames are free in zones that are not printed", thousands(hidden)))
+            }
+            helps => (helps, note.to_owned()),
+        };
         let several = self.memory.nodes().len() > 1;
-        if several && (gfp.contains(__GFP_THISNODE) || self.query.nodes.is_some()) {
+        if gfp.contains(__GFP_THISNODE) && several || self.query.nodes.is_some() && (several || is_hidden) {
             let query = Query { gfp: gfp & !__GFP_THISNODE, nodes: None, has_failed: false, ..self.query.clone() };
-            let outcome = self.outcome(self.memory, &query);
-            tried.push(remedy("any node", helps(outcome), None, "memory of another node is slower"));
+            let (helps, note) = elsewhere(self.outcome(self.memory, &query), "memory of another node is slower");
+            tried.push(remedy("any node", helps, None, note));
         }
         if gfp.intersects(__GFP_DMA | __GFP_DMA32) {
             let query = Query { gfp: gfp & !(__GFP_DMA | __GFP_DMA32), ..self.query.clone() };
-            let outcome = self.outcome(self.memory, &query);
-            tried.push(remedy("any zone", helps(outcome), None, "if the device can address it"));
+            let (helps, note) = elsewhere(self.outcome(self.memory, &query), "if the device can address it");
+            tried.push(remedy("any zone", helps, None, note));
         }
         tried
     }
@@ -400,7 +428,8 @@ impl Marks {
         }
         let (old, gap) = (base(zone), zone.low.saturating_sub(zone.min));
         let by_scale = if gap > old / 4 { gap } else { 0 };
-        let min = (u128::from(old) * u128::from(frames) / u128::from(self.total)) as u64;
+        // The mark that is printed was rounded down, and is rounded up here: never too little.
+        let min = ((u128::from(old) + 1) * u128::from(frames)).div_ceil(u128::from(self.total)) as u64;
         place(zone, min, (min / 4).max(by_scale));
     }
 

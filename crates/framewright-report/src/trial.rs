@@ -33,7 +33,7 @@ impl Served {
     fn in_words(&self) -> String {
         match self {
             Served::Yes { zone } => format!("served from zone {zone}"),
-            Served::No { why } => format!("not served: {why}"),
+            Served::No { why } => format!("not served: {}", why.strip_prefix("out of memory: ").unwrap_or(why)),
             Served::Untried { why } => format!("not tried: {why}"),
         }
     }

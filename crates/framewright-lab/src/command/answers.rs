@@ -8,7 +8,7 @@ use framewright::{Gfp, Mechanisms};
 use framewright_report::answer::{Answer, answer};
 use framewright_report::decision::{Query, decide};
 use framewright_report::rebuild::{End, rebuild};
-use framewright_report::report::{Asked, Report};
+use framewright_report::report::Report;
 use framewright_report::trial::try_again;
 use framewright_trace::flags::KernelVersion;
 use serde::Serialize;
@@ -26,40 +26,60 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "ORDER", value_parser = clap::value_parser!(u8).range(..=30))]
     order: Option<u8>,
     /// Flags of the request, as GFP_KERNEL|__GFP_NORETRY, instead of the report's.
-    #[arg(long, value_name = "FLAGS", value_parser = gfp)]
-    gfp: Option<Gfp>,
+    #[arg(long, value_name = "FLAGS", value_parser = flags)]
+    gfp: Option<Flags>,
     /// Node that may serve the request, which no report names for __GFP_THISNODE.
     #[arg(long, value_name = "NODE", value_parser = clap::value_parser!(u32).range(..1024))]
     node: Option<u32>,
-    /// Version of the kernel, where the report does not tell it, as 4.19.
+    /// Version of the kernel, as 4.19, instead of the report's.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<KernelVersion>,
 }
 
-fn gfp(text: &str) -> Result<Gfp, String> {
-    Gfp::parse(text).map_err(|part| format!("`{part}` is no flag; flags are Linux's names, as GFP_KERNEL|__GFP_ZERO"))
+/// Flags as the user names them. Bits mean what they mean in the report's kernel.
+#[derive(Clone, Copy)]
+enum Flags {
+    Named(Gfp),
+    Bits(u32),
+}
+
+fn flags(text: &str) -> Result<Flags, String> {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u32::from_str_radix(digits, 16).map(Flags::Bits).map_err(|_| format!("`{text}` is no number of flags"));
+    }
+    let named = Gfp::parse(text).map(Flags::Named);
+    named.map_err(|part| format!("`{part}` is no flag; flags are Linux's names, as GFP_KERNEL|__GFP_ZERO, or 0x20"))
 }
 
 impl RequestArgs {
     /// Puts what the user knows into a report.
-    pub(super) fn amend(&self, report: &mut Report) {
+    ///
+    /// # Errors
+    /// The report has no such node.
+    pub(super) fn amend(&self, report: &mut Report) -> anyhow::Result<()> {
         if let Some(kernel) = self.kernel {
             report.memory.kernel = Some(kernel);
-            report.release.get_or_insert_with(|| kernel.to_string());
+            report.release = Some(kernel.to_string());
         }
         if self.order.is_some() || self.gfp.is_some() {
             let asked = report.asked.get_or_insert_default();
             asked.order = self.order.or(asked.order).or(Some(0));
-            if let Some(gfp) = self.gfp {
-                let Asked { names, number, .. } = Asked::new(gfp, 0);
-                (asked.names, asked.number) = (names, number);
+            if let Some(flags) = self.gfp {
+                (asked.names, asked.number) = match flags {
+                    Flags::Named(gfp) => (Some(gfp.to_string()), None),
+                    Flags::Bits(bits) => (None, Some(bits)),
+                };
             } else if asked.names.is_none() && asked.number.is_none() {
                 asked.names = Some("GFP_KERNEL".to_owned());
             }
         }
         if let (Some(node), Some(asked)) = (self.node, report.asked.as_mut()) {
+            if !report.memory.zones.is_empty() && report.memory.zones.iter().all(|zone| zone.node != node) {
+                bail!("the report has no zone of node {node}");
+            }
             asked.nodemask = Some(vec![node]);
         }
+        Ok(())
     }
 }
 
@@ -67,7 +87,7 @@ impl RequestArgs {
 #[derive(Args, Clone)]
 pub(super) struct AnswerArgs {
     /// Presets and switches under which this allocator tries the request, as `default`, or a TOML file; repeat for more
-    /// [default: default].
+    /// [default: default, for at most 50 reports].
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Vec<String>,
     /// Form of the output.
@@ -88,6 +108,8 @@ struct Document<'a> {
     reports: &'a [Answer],
 }
 
+/// Most reports of one call that are tried on our allocator without `-m`.
+const TRIED: usize = 50;
 /// The mark of a list that this command wrote.
 const LIST: &str = "# framewright why";
 
@@ -111,6 +133,8 @@ impl AnswerArgs {
         if self.ops.is_some() && reports.len() != 1 {
             bail!("--ops writes the list of one report, and there are {}: --only NUMBER chooses", reports.len());
         }
+        // A flood of reports is read, not tried, unless the user asks for it.
+        let under = if reports.len() > TRIED && self.mechanisms.is_empty() { Vec::new() } else { under };
         let answers: Vec<Answer> = reports.iter().map(|report| tried(report, &under)).collect();
         let json = serde_json::to_string_pretty(&Document { schema: "framewright-why/1", reports: &answers })? + "\n";
         match self.format {

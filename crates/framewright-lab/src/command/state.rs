@@ -66,7 +66,7 @@ impl State {
         let mut report = report_of(&state, Some(page_size)).map_err(|file| {
             anyhow!("{name} has no {file}; copy buddyinfo and zoneinfo of /proc into it, and pagetypeinfo if you can")
         })?;
-        self.request.amend(&mut report);
+        self.request.amend(&mut report)?;
         self.answers.answer_all(&[report], &format!("framewright state {}", quoted(&name.to_string())))
     }
 }

@@ -34,7 +34,8 @@ pub(crate) struct Why {
     /// Logs, or texts with reports; - is standard input, which is read if there is none.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Follow the kernel's log, /dev/kmsg, and answer each new report. With a FILE, follow this one to its end.
+    /// Follow the kernel's log, /dev/kmsg, and answer each new report. With a FILE, such as a pipe, this one, until it
+    /// ends.
     #[arg(long, conflicts_with_all = ["ops", "report"])]
     watch: bool,
     /// Answer only this report, counted from 1 over all files.
@@ -75,7 +76,7 @@ impl Why {
             }
             reports = vec![reports.swap_remove(index)];
         }
-        reports.iter_mut().for_each(|report| self.request.amend(report));
+        reports.iter_mut().try_for_each(|report| self.request.amend(report))?;
         let names: Vec<String> = files.iter().map(|path| quoted(&path.display().to_string())).collect();
         self.answers.answer_all(&reports, &format!("framewright why {}", names.join(" ")))
     }
@@ -89,7 +90,7 @@ impl Why {
             _ => bail!("--watch follows one log"),
         };
         watch::follow(path, &mut |mut report| {
-            self.request.amend(&mut report);
+            self.request.amend(&mut report)?;
             let answer = tried(&report, &under);
             match self.answers.format {
                 Format::Text => print(&text(&[answer])),

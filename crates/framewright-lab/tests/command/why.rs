@@ -126,6 +126,8 @@ fn what_cannot_be_answered_is_named() {
         "why DIR/order4.txt --only 2",
         "why DIR/order4.txt --gfp GFP_MAGIC",
         "why DIR/order4.txt --order 31",
+        "why DIR/order4.txt --node 7",
+        "why DIR/order4.txt --gfp 0xgg",
         "why DIR/order4.txt -m nonsense",
         "why DIR/two.txt --ops DIR/two.ops",
         "why --watch DIR/gone.txt",

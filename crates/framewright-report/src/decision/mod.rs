@@ -95,6 +95,8 @@ impl Query {
         let (oldest, youngest) = age(report);
         let kernels = match report.memory.kernel {
             Some(version) => Kernels::of(version),
+            // A number without names is of a kernel before 4.6, most likely before 4.4, where bits moved.
+            None if asked.names.is_none() => Kernels::ALL.before(KernelVersion::new(4, 4)).since(oldest),
             None => youngest.map_or(Kernels::ALL, |end| Kernels::ALL.before(end)).since(oldest),
         };
         let flags = asked.flags(kernels);

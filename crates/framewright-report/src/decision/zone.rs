@@ -197,15 +197,16 @@ fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
     let (least, most) = zone.frames_of(ListType::HighAtomic);
     let holds = |free: &OrderFree| free.types.is_some_and(|types| types.contains(ListType::HighAtomic));
     let is_reserved = zone.orders.iter().any(holds);
+    // The reserve grows by pageblocks while it is at most a hundredth of the zone and one pageblock.
+    let managed = zone.managed.or(zone.present).unwrap_or(0);
+    let limit = managed / 100 + 2 * PAGEBLOCK;
     if rules.counts_free_highatomic() {
+        let most = most.min(limit).max(least);
         return zone.free_highatomic.map_or(Bounds { least, most }, Bounds::exact);
     }
-    // The reserve grows by pageblocks while it is at most a hundredth of the zone.
-    let managed = zone.managed.or(zone.present).unwrap_or(0);
-    let limit = managed / 100 + PAGEBLOCK;
     // A zone with one block of it has a pageblock at least.
     let least = if is_reserved { least.max(PAGEBLOCK) } else { least };
-    zone.reserved_highatomic.map_or(Bounds { least, most: most.max(limit) }, Bounds::exact)
+    zone.reserved_highatomic.map_or(Bounds { least, most: limit.max(least) }, Bounds::exact)
 }
 
 /// Returns the free frames of contiguous memory areas.

@@ -86,7 +86,7 @@ impl Draft {
 /// Returns the report that a line begins, if it is a head.
 pub(super) fn head(text: &str, line: u64) -> Option<Report> {
     let kinds = [
-        (Kind::Failure, &FAILURE, "page allocation failure"),
+        (Kind::Failure, &FAILURE, "alloc"),
         (Kind::Oom, &OOM, "oom-killer"),
         (Kind::Stall, &STALL, "page allocation stalls"),
         (Kind::Vmalloc, &VMALLOC, "vmalloc"),
@@ -265,6 +265,9 @@ fn zone(report: &mut Report, found: &Captures<'_>, text: &str) -> Line {
             "local_pcp" => zone.local_pcp = Some(frames),
             "active_file" | "inactive_file" => zone.file = Some(zone.file.unwrap_or(0).saturating_add(frames)),
             "slab_reclaimable" => zone.slab_reclaimable = Some(frames),
+            "pages_scanned" | "isolated(anon)" => {
+                report.before = report.before.into_iter().chain([KernelVersion::new(4, 8)]).min();
+            }
             _ => {}
         }
     }

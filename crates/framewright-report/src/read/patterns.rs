@@ -21,7 +21,7 @@ macro_rules! patterns {
 patterns! {
     /// The head of a failure.
     FAILURE = concat!(
-        r"^(?:(?P<task>\S.*?):\s+)?page allocation failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
+        r"^(?:(?P<task>\S.*?):\s+)?(?:page allocation|vmemmap alloc) failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
         r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
     );
     /// The head of a stall.

@@ -46,7 +46,9 @@ pub(super) enum Step {
 
 fn kind_of(body: &str) -> Kind {
     static HEAD: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r"\bpage allocation (?:failure|stalls)|\binvoked oom-killer:|\S invoked$|\bvmalloc(?: error|:| size)")
+        pattern(
+            r"\bpage allocation (?:failure|stalls)|\bvmemmap alloc failure|\binvoked oom-killer:|\S invoked$|\bvmalloc(?: error|:| size)",
+        )
     });
     static NODE: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?:Node \d+,?|(?:Node \d+,? )?(?:DMA|DMA32|Normal|HighMem|Movable|Device):?)\s*$"));
@@ -117,8 +119,9 @@ impl Open {
                 r"^\s*(?:mode:|oom-killer:|(?:page )?order[:= ]|gfp_mask=|nodemask=|cpuset=|mems_allowed=|oom_|failed to allocate)",
             )
         });
-        static CPU: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r"^\s*(?:(?:Kdump|Not tainted|Tainted)\b|(?:[A-Z]\s+)*\d+\.\d+[.\-\w]*(?:\s|$))"));
+        static CPU: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(r"^\s*(?:(?:Kdump|Not tainted|Tainted)\b|(?:[A-Z]+\s+|-+\s+)*\d+\.\d+[.\-+\w]*(?:\s|$))")
+        });
         static NAME: LazyLock<Regex> = LazyLock::new(|| {
             pattern(r"^\s*(?:(?:DMA|DMA32|Normal|HighMem|Movable|Device)(?: free)?:|free:\d|\d+[*_]\d+[kK]B)")
         });
