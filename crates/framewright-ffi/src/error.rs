@@ -158,7 +158,7 @@ impl Code for AllocError {
             AllocError::Quarantined(_) => FW_E_QUARANTINED,
             AllocError::BadType(_) => FW_E_TYPE,
             AllocError::LeftOut(_) => FW_E_LEFT_OUT,
-            AllocError::NoMemory { why } => why.code(),
+            AllocError::NoMemory { why, .. } => why.code(),
             AllocError::Busy { .. } => FW_E_BUSY,
             AllocError::Contended { .. } => FW_E_CONTENDED,
             AllocError::Locked => FW_E_LOCKED,

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
+use framewright::Features;
 use framewright::event::Event;
 use framewright::machine::{
     Busy, Fault, FreeChange, LockEvent, LockName, Machine, Need, NoPerCpu, Pinned, Reclaimed, Step, Waiter,
@@ -68,6 +69,9 @@ impl Machine for Board {
     type Pin<'a> = Pin;
     type Irq<'a> = Irq<'a>;
     type PerCpu<T> = NoPerCpu;
+
+    // All code of the core, so that all of it is shown not to panic.
+    const FEATURES: Features = Features { shortage: true, ..Features::ALL };
 
     fn pin(&self) -> Pin {
         let (cpu, node) = (self.cpu.load(atomic::Ordering::Relaxed), self.node.load(atomic::Ordering::Relaxed));

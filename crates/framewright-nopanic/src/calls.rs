@@ -7,7 +7,7 @@ use core::fmt::{self, Write};
 
 use framewright::Parts;
 use framewright::config::{Config, Region};
-use framewright::error::{AllocError, BootError, FreeError};
+use framewright::error::{AllocError, BootError, FreeError, Shortage, Why};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
@@ -396,6 +396,14 @@ call! {
 
     fn display_counters_of_others(sink: &'static mut Sink, source: &'static dyn Source, node: NodeId) -> fmt::Result {
         write!(sink, "{}{}{}", ZoneInfo(source), VmStat(source), NodeVmStat { source, node })
+    }
+
+    fn no_memory(why: Why) -> AllocError {
+        AllocError::no_memory(why)
+    }
+
+    fn shortage(left: Shortage) -> [u32; 3] {
+        [left.free(), left.cached(), left.elsewhere()]
     }
 
     fn display_errors(sink: &'static mut Sink, a: AllocError, f: FreeError, b: BootError, v: Violation) -> fmt::Result {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use framewright::Features;
 use framewright::machine::{Busy, Machine, Need, Operation, PerCpu, Pinned, Reclaimed, Waiter};
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
@@ -314,6 +315,7 @@ impl Machine for Native {
     type Irq<'a> = Section;
     type PerCpu<T> = CpuValues<T>;
 
+    const FEATURES: Features = Features { shortage: true, ..Features::ALL };
     const SLEEPS_PINNED: bool = true;
 
     #[inline]

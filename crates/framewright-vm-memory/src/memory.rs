@@ -108,7 +108,7 @@ fn tile<B: NewBitmap>(
                 regions.extend(GuestRegionArena::new(block, address, place));
                 next += order.frames();
             }
-            Err(AllocError::NoMemory { why: Why::Fragmented }) if order > smallest(unit) => {
+            Err(AllocError::NoMemory { why: Why::Fragmented, .. }) if order > smallest(unit) => {
                 largest = Order(order.0 - 1);
             }
             Err(error) => return Err(Error::NoBlock { address: next * unit, error }),

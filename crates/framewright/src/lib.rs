@@ -85,7 +85,7 @@ pub use stat::node_stat::{NodeDiffs, NodeStat};
 pub use stat::zone_diffs::ZoneDiffs;
 pub use sync::queued_lock;
 pub use sync::smp_list::{self, Link};
-pub use types::error::{self, AllocError, BootError, FreeError, Why};
+pub use types::error::{self, AllocError, BootError, FreeError, Shortage, Why};
 pub use types::migratetype::MigrateType;
 pub use types::request::{self, Gfp, NodeSet, Policy, Request};
 pub use types::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};

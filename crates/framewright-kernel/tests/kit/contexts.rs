@@ -26,7 +26,7 @@ fn table<const CONTEXTS: usize>() -> (usize, [bool; 4]) {
         pages.free_nolock(other, Order(0)).unwrap();
         match block {
             Ok(pfn) => pages.free(pfn, Order(0)).unwrap(),
-            Err(error) => assert_eq!(error, AllocError::NoMemory { why: Why::NoCpu }, "{context:?}"),
+            Err(error) => assert_eq!(error, AllocError::no_memory(Why::NoCpu), "{context:?}"),
         }
         assert_eq!((here().pins, here().irqs_off), (0, 0));
         let [pins, irqs] = [0, 1].map(|i| here().calls[i] - before[i]);

@@ -52,7 +52,7 @@ impl<M: Machine> Judge<'_, '_, M> {
 
     /// Checks the error of a valid request.
     pub(crate) fn failed(&self, error: AllocError, (faulted, call): (bool, Call)) -> Result<(), Wrong> {
-        let AllocError::NoMemory { why } = error else {
+        let AllocError::NoMemory { why, .. } = error else {
             return Err(format!("the request makes sense, but was answered: {error}"));
         };
         if (why == Why::Fault) != faulted {
@@ -87,7 +87,7 @@ impl<M: Machine> Judge<'_, '_, M> {
 
     /// Checks an answer "fragmented": no zone may have had a range, and enough free frames besides.
     pub(crate) fn scattered(&self, error: AllocError, frames: u64, align: Order) -> Result<(), Wrong> {
-        let is_fragmented = matches!(error, AllocError::NoMemory { why: Why::Fragmented });
+        let is_fragmented = matches!(error, AllocError::NoMemory { why: Why::Fragmented, .. });
         if !is_fragmented || self.disturbed || self.pages.mechanisms().nofragment == Nofragment::Enforced {
             return Ok(());
         }

@@ -69,7 +69,7 @@ pub(crate) struct Hooks {
 }
 
 /// The answer to a request that was made to fail.
-pub(super) const FAULT: Result<Pfn, AllocError> = Err(AllocError::NoMemory { why: Why::Fault });
+pub(super) const FAULT: Result<Pfn, AllocError> = Err(AllocError::no_memory(Why::Fault));
 
 /// The state of one run.
 pub(crate) struct Player<'h> {

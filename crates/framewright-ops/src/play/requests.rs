@@ -110,8 +110,8 @@ impl Player<'_> {
             }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
             // The point is reached twice: once for what the per-CPU list may serve, once for the first block.
-            (Err(AllocError::NoMemory { why: Why::Fault }), None) if self.fired() != fired => {
-                Ok(Outcome::NotServed(AllocError::NoMemory { why: Why::Fault }))
+            (Err(AllocError::NoMemory { why: Why::Fault, .. }), None) if self.fired() != fired => {
+                Ok(Outcome::NotServed(AllocError::no_memory(Why::Fault)))
             }
             (Err(error), None) => {
                 self.judge_turn(request, turn, disturbed, |judge| judge.failed(error, (false, Call::Ordinary)))?;

@@ -121,7 +121,7 @@ fn sequences_agree_with_the_oracle_where_sections_are_initialised_when_used() {
 /// What an outcome is, in a word.
 fn kind(outcome: &Outcome) -> String {
     let text = match outcome {
-        Outcome::NotServed(AllocError::NoMemory { why }) => format!("{why:?}"),
+        Outcome::NotServed(AllocError::NoMemory { why, .. }) => format!("{why:?}"),
         Outcome::NotServed(AllocError::BadRange(_)) => "BadRange of an allocation".into(),
         Outcome::NotServed(AllocError::BadOrder { .. }) => "BadOrder of an allocation".into(),
         Outcome::NotServed(error) => format!("{error:?}"),

@@ -145,7 +145,7 @@ fn as_promised(stage: &Stage, ended: Did, pinned: bool) -> Checked<Did> {
 /// Checks a child that is refused.
 fn is_refused(stage: &Stage, own: Option<&Block>) -> Checked<Did> {
     let pages = stage.pages();
-    let no_cpu = AllocError::NoMemory { why: Why::NoCpu };
+    let no_cpu = AllocError::no_memory(Why::NoCpu);
     let allocated = pages.alloc(&PAGE);
     if allocated != Err(no_cpu) {
         return Err(format!("refused, but an allocation gave {allocated:?}"));

@@ -90,7 +90,7 @@ impl Worker {
         let all = self.stage.arena.frames().frames();
         self.tally.did(Did::Failed);
         match error {
-            AllocError::NoMemory { why: Why::NoCpu | Why::Fault } => Err(format!("{frames} frames: {error}")),
+            AllocError::NoMemory { why: Why::NoCpu | Why::Fault, .. } => Err(format!("{frames} frames: {error}")),
             AllocError::NoMemory { .. } => {
                 self.growing = false;
                 let in_use = self.stage.in_use.load(std::sync::atomic::Ordering::Relaxed);

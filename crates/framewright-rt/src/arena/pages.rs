@@ -104,7 +104,7 @@ impl Arena {
             // Room for this chunk, not for all of `count`: the caller's number may be larger than memory. Without room
             // no block is taken, because it could not be kept.
             if out.try_reserve(wanted).is_err() {
-                return if done == 0 { Err(AllocError::NoMemory { why: Why::Watermark }) } else { Ok(done) };
+                return if done == 0 { Err(AllocError::no_memory(Why::Watermark)) } else { Ok(done) };
             }
             let served = match self.inner.allocator().alloc_bulk(request, &mut chunk[..wanted]) {
                 Ok(served) => served,

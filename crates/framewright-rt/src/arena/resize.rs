@@ -52,7 +52,7 @@ impl Inner {
             return Err(ArenaError::Refused(AllocError::InInterrupt));
         }
         if machine.refuses() {
-            return Err(ArenaError::Refused(AllocError::NoMemory { why: Why::NoCpu }));
+            return Err(ArenaError::Refused(AllocError::no_memory(Why::NoCpu)));
         }
         Ok(room)
     }

@@ -19,3 +19,4 @@ mod pages;
 mod ranges;
 mod safe_views;
 mod shapes;
+mod shortage;

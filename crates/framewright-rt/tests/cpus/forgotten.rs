@@ -103,7 +103,7 @@ fn calls_that_need_a_cpu_say_so() {
         [at, allocator.alloc_range(range, GFP_ATOMIC), contig]
     });
     let holder = Holder::start(&arena, 1);
-    let would_wait = Err(AllocError::NoMemory { why: Why::WouldWait });
+    let would_wait = Err(AllocError::no_memory(Why::WouldWait));
     assert_eq!(finish(others, "a range"), [would_wait; 3]);
     holder.end();
     assert_eq!(arena.validate().unwrap().allocated, 0);

@@ -243,7 +243,7 @@ fn without_interrupts_a_handler_is_refused_and_nothing_changes() {
     fn ask(signal: &Signal) {
         // SAFETY: the test below keeps it until this has run.
         let pages = unsafe { &*std::ptr::with_exposed_provenance::<Allocator<'_, Native>>(signal.value()) };
-        let nowhere = AllocError::NoMemory { why: Why::NoCpu };
+        let nowhere = AllocError::no_memory(Why::NoCpu);
         assert_eq!(pages.alloc(&Request::page(GFP_ATOMIC)), Err(nowhere));
         assert_eq!(pages.alloc(&Request::new(GFP_ATOMIC, 9)), Err(nowhere));
         let page = framewright::Pfn(PAGE.load(SeqCst));
@@ -351,7 +351,7 @@ fn a_child_that_a_handler_forked_refuses() {
         }
         let raised = raise(fork, 0);
         if CHILD.load(SeqCst) == 0 {
-            let refused = AllocError::NoMemory { why: Why::NoCpu };
+            let refused = AllocError::no_memory(Why::NoCpu);
             let refuses = (0..3).all(|_| pages.alloc(&Request::page(GFP_KERNEL)) == Err(refused));
             // SAFETY: ends this process.
             unsafe { libc::_exit(i32::from(!refuses)) };

@@ -127,7 +127,7 @@ fn a_hook_may_fork() {
     let fork = move |_: &Change| {
         let arena = also.get().unwrap().upgrade().unwrap();
         in_child(|| {
-            assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
+            assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::no_memory(Why::NoCpu));
             assert!(matches!(arena.grow(1), Err(ArenaError::Refused(_))));
         })
     };
@@ -139,7 +139,7 @@ fn a_hook_may_fork() {
 
 /// Checks an arena that is the parent's, in the child.
 fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
-    assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
+    assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::no_memory(Why::NoCpu));
     assert!(arena.alloc_bulk(&PAGE, 3, &mut Vec::new()).is_err());
     let count = held.len() as u64;
     drop(held);

@@ -121,7 +121,7 @@ fn without_a_hook_children_refuse() {
             assert!(pages.machine().refuses());
             assert_eq!(pages.machine().pin().cpu(), CpuId(u16::MAX));
             let refused = pages.alloc(&Request::page(GFP_KERNEL));
-            assert_eq!(refused, Err(AllocError::NoMemory { why: Why::NoCpu }));
+            assert_eq!(refused, Err(AllocError::no_memory(Why::NoCpu)));
             assert_eq!(pages.free(page, Order(0)), Err(FreeError::NoCpu));
             // A new machine works here.
             assert_ne!(Native::new(&NODES).pin().cpu(), CpuId(u16::MAX));

@@ -138,7 +138,7 @@ fn a_batch_of_a_few_objects_is_all_of_them_and_their_share_is_none() {
 fn who_waits_for_a_file_gives_up_with_the_run() {
     with_files(Shrinkers::Share, |kernel| {
         kernel.with(|memory| memory.files.file(0).is_taken = true);
-        kernel.trouble.set(Some((AllocError::NoMemory { why: Why::Watermark }, Request::page(GFP_CACHE))));
+        kernel.trouble.set(Some((AllocError::no_memory(Why::Watermark), Request::page(GFP_CACHE))));
         assert_eq!(kernel.read_whole(0), None, "whoever has the file may have given up");
         kernel.trouble.set(None);
     });

@@ -112,7 +112,7 @@ impl Observer for IncidentLog {
 
     fn answered(&mut self, answer: Result<Pfn, AllocError>, pages: &Pages<'_>) {
         let Some(request) = self.request.take() else { return };
-        let Err(AllocError::NoMemory { why }) = answer else { return };
+        let Err(AllocError::NoMemory { why, .. }) = answer else { return };
         let zones = zonelist(pages, None, &request);
         let free = zones.iter().map(ZoneThen::spare).fold(0, u64::saturating_add);
         let what = IncidentDetail::Failure { why, free, largest: zones.iter().filter_map(ZoneThen::largest).max() };

@@ -13,8 +13,9 @@ use crate::seam::event::Event;
 use crate::seam::machine::{Busy, Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::error::{AllocError, BootError, Feature, Why};
-use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
+use crate::types::request::{__GFP_NOWARN, __GFP_THISNODE, __GFP_ZERO, Gfp, Policy, Request};
 use crate::types::units::{Order, Pfn, ZoneIdx};
+use crate::types::why::Shortage;
 use crate::zonelist::world::World;
 
 /// Looks for a free CPU by a range call that must not wait: more than one call lasts, unless the CPU's holder sleeps or
@@ -101,7 +102,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             }
             self.machine().relax();
         }
-        Err(AllocError::NoMemory { why: Why::WouldWait })
+        Err(AllocError::no_memory(Why::WouldWait))
     }
 
     /// Counts and announces a request that failed; returns its error.
@@ -115,7 +116,22 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Request { gfp, order, .. } = *request;
         self.world.shared.events.count(GlobalEvent::AllocFail);
         self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
-        AllocError::NoMemory { why }
+        self.no_memory(request, why)
+    }
+
+    /// Returns the error of a request that failed, with figures where the machine asks for them.
+    #[cold]
+    pub(crate) fn no_memory(&self, request: &Request, why: Why) -> AllocError {
+        AllocError::NoMemory { why, left: self.shortage(request, why) }
+    }
+
+    fn shortage(&self, request: &Request, why: Why) -> Option<Shortage> {
+        let is_told = M::FEATURES.shortage
+            && matches!(why, Why::Watermark | Why::Fragmented | Why::NoZone | Why::WouldWait)
+            && !request.gfp.contains(__GFP_NOWARN)
+            && !(matches!(request.policy, Policy::Interleave(_)) && request.gfp.contains(__GFP_THISNODE));
+        // From any context, the nearest node is known, and the CPU is not.
+        is_told.then(|| self.world.shortage(&self.world.plan_from(self.machine().near(), 0, request)))
     }
 
     /// Announces an allocated block to tracepoints, and zeroes it for `__GFP_ZERO`.

@@ -159,7 +159,7 @@ impl<M: Machine> Allocator<'_, M> {
         match self.world.pinned(|cx| zone.lock(cx).set_type_or_restored(frame, migratetype)) {
             Some(true) => Ok(()),
             Some(false) => Err(AllocError::Quarantined(pfn)),
-            None => Err(AllocError::NoMemory { why: Why::NoCpu }),
+            None => Err(AllocError::no_memory(Why::NoCpu)),
         }
     }
 
@@ -198,11 +198,11 @@ impl<M: Machine> Allocator<'_, M> {
         self.may_search()?;
         self.check(&Request { order: Order(0), ..*request })?;
         let world = self.world();
-        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
+        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::no_memory(Why::NoCpu))?;
         let range = world.search_range(frames, align, &plan, |_| true, |_| true);
         let has_room = |zone: &Zone<M>| zone.memory_exact(&world.shared).free >= frames;
         let why = || if world.all_zones(&plan).any(has_room) { Why::Fragmented } else { Why::Watermark };
-        let range = range.ok_or_else(|| AllocError::NoMemory { why: why() })?;
+        let range = range.ok_or_else(|| self.no_memory(request, why()))?;
         self.announce_range(range, request.gfp);
         Ok(range)
     }

@@ -112,11 +112,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.check(request)?;
         let rights = rights.of_request(M::mobility_of(request.gfp));
         let Some((zone, preferred)) = world.zone(zone).zip(world.zone(preferred)) else {
-            return Err(AllocError::NoMemory { why: Why::NoZone });
+            return Err(AllocError::no_memory(Why::NoZone));
         };
         let from = ServedFrom { zone, preferred };
         let attempt = || world.pinned_now(|cx| world.alloc_in(cx, from, &world.plan(cx, request), rights));
-        let tried = attempt().ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
+        let tried = attempt().ok_or(AllocError::no_memory(Why::NoCpu))?;
         let frame = tried.or_else(|| {
             world.gather(zone, request.order, rights);
             attempt().flatten()
@@ -124,9 +124,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let boosts = zone.stat.take_note();
         match frame {
             Some(frame) => Ok(InZone { pfn: self.served(request, frame), boosts }),
-            None => {
-                Err(AllocError::NoMemory { why: if request.order.0 == 0 { Why::Watermark } else { Why::Fragmented } })
-            }
+            None => Err(AllocError::no_memory(if request.order.0 == 0 { Why::Watermark } else { Why::Fragmented })),
         }
     }
 

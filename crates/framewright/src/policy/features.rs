@@ -22,6 +22,7 @@
 /// | `section_init` | boot puts all memory on the free lists; no memory comes later |
 /// | `zero` | a request with `__GFP_ZERO` is refused |
 /// | `hardened` | the mechanism of that name is refused |
+/// | `shortage` | the error of a request that failed has no figures ([`crate::error::Shortage`]) |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// More than one node, and policies that choose among them.
@@ -45,10 +46,15 @@ pub struct Features {
     /// Freed blocks that are filled, and checked before their next use ([`crate::Machine::poison`] and
     /// [`crate::Machine::is_poisoned`]).
     pub hardened: bool,
+    /// Errors that say how much memory was free, and where, when a request failed ([`crate::error::Shortage`]).
+    ///
+    /// For programs, which print their errors. It costs a look at each CPU's lists for each request that fails without
+    /// `__GFP_NOWARN`.
+    pub shortage: bool,
 }
 
 impl Features {
-    /// Everything.
+    /// Everything that decides whether a call is served: all but `shortage`.
     pub const ALL: Features = Features {
         nodes: true,
         address_limits: true,
@@ -59,6 +65,7 @@ impl Features {
         section_init: true,
         zero: true,
         hardened: true,
+        shortage: false,
     };
     /// Everything that can be done without the contents of frames.
     pub const WITHOUT_CONTENTS: Features = Features { zero: false, hardened: false, ..Features::ALL };
@@ -73,5 +80,6 @@ impl Features {
         section_init: false,
         zero: false,
         hardened: false,
+        shortage: false,
     };
 }

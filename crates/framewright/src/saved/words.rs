@@ -95,7 +95,7 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
     let mechanisms = sum(&mut |crc| {
         // Nothing can fail: the check sum takes all text.
         let _ = write!(crc, "{}", world.shared.mechanisms());
-        // All but those that need contents, which shape no word.
+        // All but those that need contents or tell more, which shape no word.
         let Features {
             nodes,
             address_limits,
@@ -106,6 +106,7 @@ pub(super) fn shape<M: Machine>(world: &World<'_, M>) -> [u64; PARTS.len()] {
             section_init,
             zero: _,
             hardened: _,
+            shortage: _,
         } = M::FEATURES;
         crc.add(&[nodes, address_limits, mobility, deferred_frees, repair, reclaim, section_init].map(u8::from));
     });

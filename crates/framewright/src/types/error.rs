@@ -6,28 +6,11 @@ use core::fmt;
 
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{NodeId, Order, Pfn, PfnRange};
+pub use crate::types::why::{Shortage, Why};
 
 /// What a caller without per-CPU lists is told.
 const NO_LISTS: &str =
     "the caller has no per-CPU lists: its CPU is unknown, or its context is one that calls any_context";
-
-/// Why a request got no memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Why {
-    /// Every zone that the request may use is at its watermark, and reclaim brought nothing.
-    Watermark,
-    /// There is free memory above the watermarks, but no free block of this order.
-    Fragmented,
-    /// No zone with memory satisfies the request's flags, policy and address limit.
-    NoZone,
-    /// The request must not wait, and what it may use is exhausted.
-    WouldWait,
-    /// A test injected the failure.
-    Fault,
-    /// The machine reports a CPU that the allocator was not set up with.
-    NoCpu,
-}
 
 /// Feature that a machine may be compiled without ([`crate::Features`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +87,12 @@ pub enum AllocError {
     NoMemory {
         /// The reason.
         why: Why,
+        /// What memory there was, for a request that failed on a machine that asks for it
+        /// ([`crate::Features::shortage`]).
+        ///
+        /// None if the request has `__GFP_NOWARN`, or failed for another reason than memory. None as well if its turn
+        /// chose its only node (`Policy::Interleave` with `__GFP_THISNODE`).
+        left: Option<Shortage>,
     },
     /// A frame of the range is in use and cannot be moved away.
     Busy {
@@ -130,6 +119,16 @@ pub enum AllocError {
     InInterrupt,
 }
 
+// It is a part of every result, and figures make it no larger.
+const _: () = assert!(size_of::<AllocError>() == 24);
+
+impl AllocError {
+    /// Returns the error of a request that got no memory, without figures.
+    pub const fn no_memory(why: Why) -> AllocError {
+        AllocError::NoMemory { why, left: None }
+    }
+}
+
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,14 +146,17 @@ impl fmt::Display for AllocError {
             AllocError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             AllocError::BadType(migratetype) => write!(f, "no pageblock is set to type {migratetype} by hand"),
             AllocError::LeftOut(feature) => write!(f, "the FEATURES of the machine or kernel leave out {feature}"),
-            AllocError::NoMemory { why } => f.write_str(match why {
-                Why::Watermark => "out of memory: every allowed zone is at its watermark",
-                Why::Fragmented => "out of memory: no free block is large enough",
-                Why::NoZone => "no zone with memory satisfies the request",
-                Why::WouldWait => "out of memory for a request that must not wait",
-                Why::Fault => "made to fail by a test",
-                Why::NoCpu => NO_LISTS,
-            }),
+            AllocError::NoMemory { why, left } => {
+                f.write_str(match why {
+                    Why::Watermark => "out of memory: every allowed zone is at its watermark",
+                    Why::Fragmented => "out of memory: no free block is large enough",
+                    Why::NoZone => "no zone with memory satisfies the request",
+                    Why::WouldWait => "out of memory for a request that must not wait",
+                    Why::Fault => "made to fail by a test",
+                    Why::NoCpu => NO_LISTS,
+                })?;
+                left.map_or(Ok(()), |left| left.tell(*why, f))
+            }
             AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
             AllocError::Contended { pfn } => write!(f, "the pageblock of frame {pfn} is being emptied by other calls"),
             AllocError::Locked => {
@@ -387,17 +389,17 @@ mod tests {
                 "no pageblock is set to type Isolate by hand";
             AllocError::LeftOut(_) => AllocError::LeftOut(Feature::Mobility),
                 "the FEATURES of the machine or kernel leave out mobility";
-            AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
+            AllocError::NoMemory { why: Why::Watermark, .. } => AllocError::no_memory(Why::Watermark),
                 "out of memory: every allowed zone is at its watermark";
-            AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
+            AllocError::NoMemory { why: Why::Fragmented, .. } => AllocError::no_memory(Why::Fragmented),
                 "out of memory: no free block is large enough";
-            AllocError::NoMemory { why: Why::NoZone } => AllocError::NoMemory { why: Why::NoZone },
+            AllocError::NoMemory { why: Why::NoZone, .. } => AllocError::no_memory(Why::NoZone),
                 "no zone with memory satisfies the request";
-            AllocError::NoMemory { why: Why::WouldWait } => AllocError::NoMemory { why: Why::WouldWait },
+            AllocError::NoMemory { why: Why::WouldWait, .. } => AllocError::no_memory(Why::WouldWait),
                 "out of memory for a request that must not wait";
-            AllocError::NoMemory { why: Why::Fault } => AllocError::NoMemory { why: Why::Fault },
+            AllocError::NoMemory { why: Why::Fault, .. } => AllocError::no_memory(Why::Fault),
                 "made to fail by a test";
-            AllocError::NoMemory { why: Why::NoCpu } => AllocError::NoMemory { why: Why::NoCpu },
+            AllocError::NoMemory { why: Why::NoCpu, .. } => AllocError::no_memory(Why::NoCpu),
                 NO_LISTS;
             AllocError::Busy { .. } => AllocError::Busy { pfn: Pfn(7) }, "frame 0x7 is in use and cannot be moved";
             AllocError::Contended { .. } => AllocError::Contended { pfn: Pfn(7) },

@@ -2,6 +2,7 @@
 
 pub mod request;
 pub mod error;
+pub(crate) mod why;
 pub(crate) mod migratetype;
 pub(crate) mod counts;
 pub(crate) mod units;

@@ -29,9 +29,10 @@ use crate::pcp::pcp::{Claim, Pcp};
 use crate::pcp::shard::Shard;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::compiled::Compiled;
-use crate::seam::machine::{Machine, Step};
+use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::counts::{BlockCount, FrameCount};
 use crate::types::units::{CpuId, Frame, Order};
+use crate::types::why::Shortage;
 use crate::zone::release_owned::release_owned;
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
@@ -179,6 +180,32 @@ impl<'a, M: Machine> World<'a, M> {
         let owned = zone.count.owned_racy().frames(self.shared.frames.geometry.pageblock_order);
         let deferred = if zone.deferred.is_empty() { FrameCount::ZERO } else { MOVING };
         stored.plus(owned).plus(deferred)
+    }
+
+    /// Returns what memory there is for a request that failed, at this moment.
+    ///
+    /// Takes no lock. Frames in motion are not counted, nor deferred frees.
+    pub(crate) fn shortage(&self, plan: &Plan) -> Shortage {
+        let free = |zone: &Zone<M>| FrameCount(zone.memory_exact(&self.shared).free);
+        let of_request: FrameCount = self.all_zones(plan).map(free).sum();
+        let of_all: FrameCount = self.zones.iter().map(free).sum();
+        let cached: FrameCount = self.all_zones(plan).map(|zone| self.counted_in(zone)).sum();
+        Shortage::new(of_request.0, cached.0, of_all.minus(of_request).0)
+    }
+
+    /// Returns the frames that are cached of a zone, without those in motion.
+    fn counted_in(&self, zone: &Zone<M>) -> FrameCount {
+        let frames = &self.shared.frames;
+        let pageblock_order = frames.geometry.pageblock_order;
+        let listed = self.lists_of(zone).map(|pcp| FrameCount(u64::from(pcp.count_racy(pageblock_order)))).sum();
+        let stored = self.pcps.depots.of(zone).iter().map(|shard| FrameCount(u64::from(shard.frames_racy()))).sum();
+        if zone.count.owned_racy().is_zero() {
+            return FrameCount::plus(listed, stored);
+        }
+        let owned = frames.owned.starts().filter(|&start| frames.pageblock(start).zone() == Some(zone.idx));
+        let bits = owned.flat_map(|start| frames.owned.words(start));
+        let free = bits.map(|(_, word)| u64::from(word.load(Ordering::Relaxed).count_ones()));
+        BlockCount(free.fold(0, u64::saturating_add)).frames(frames.owned.unit()).plus(listed).plus(stored)
     }
 
     /// Returns every CPU.

@@ -431,7 +431,7 @@ fn mobilities_stay_apart_where_the_embedder_says_so() {
         pages.drain_all();
         let apart = Rights { nofragment: true, ..NONE };
         let page = Request::page(GFP_KERNEL);
-        let refused = AllocError::NoMemory { why: Why::Watermark };
+        let refused = AllocError::no_memory(Why::Watermark);
         assert_eq!(pages.alloc_in(FAR, FAR, &page, apart), Err(refused));
         pages.alloc_in(FAR, FAR, &page, NONE).unwrap();
     });
@@ -442,11 +442,11 @@ fn requests_that_make_no_sense_are_refused() {
     boots::<Kept>(&zones_of_two_nodes(Mechanisms::DEFAULT), |pages| {
         let page = Request::page(GFP_KERNEL);
         let ask = |zone, preferred| pages.alloc_in(zone, preferred, &page, NONE).map_err(|why| why.to_string());
-        let no_zone = AllocError::NoMemory { why: Why::NoZone }.to_string();
+        let no_zone = AllocError::no_memory(Why::NoZone).to_string();
         let beyond = ZoneIdx::of(NodeId(2), ZoneKind::Normal);
         assert_eq!([ask(beyond, NORMAL), ask(NORMAL, beyond)], [Err(no_zone.clone()), Err(no_zone)]);
         let empty = ZoneIdx::of(NodeId(1), ZoneKind::Dma);
-        assert_eq!(ask(empty, FAR), Err(AllocError::NoMemory { why: Why::Watermark }.to_string()));
+        assert_eq!(ask(empty, FAR), Err(AllocError::no_memory(Why::Watermark).to_string()));
         let large = pages.alloc_in(NORMAL, NORMAL, &Request::new(GFP_KERNEL, 11), NONE);
         assert_eq!(large, Err(AllocError::BadOrder { order: Order(11), max: Order(10) }));
         assert_eq!(
@@ -459,7 +459,7 @@ fn requests_that_make_no_sense_are_refused() {
         );
         assert!(!pages.unreserve_highatomic(beyond, Order(0), MigrateType::Movable));
         pages.machine().run_on(CpuId(7));
-        assert_eq!(ask(NORMAL, NORMAL), Err(AllocError::NoMemory { why: Why::NoCpu }.to_string()));
+        assert_eq!(ask(NORMAL, NORMAL), Err(AllocError::no_memory(Why::NoCpu).to_string()));
         pages.machine().run_on(CpuId(0));
     });
 }

@@ -377,7 +377,7 @@ fn a_machine_without_reclaim_is_not_asked_to() {
                     break why;
                 }
             };
-            assert_eq!(why, AllocError::NoMemory { why: Why::Watermark });
+            assert_eq!(why, AllocError::no_memory(Why::Watermark));
         });
         asked.get()
     }

@@ -80,8 +80,8 @@ fn a_range_longer_than_every_stretch_says_whether_there_is_as_much() {
     let map = [Region::usable(0x10_0000, 0x10_2000, 0), Region::usable(0x10_3000, 0x10_5000, 0)];
     with_solo(&map, |pages| {
         let error_of = |frames| pages.alloc_contig(frames, Order(0), &PAGE).unwrap_err();
-        assert_eq!(error_of(0x3000), AllocError::NoMemory { why: Why::Fragmented });
-        assert_eq!(error_of(0x5000), AllocError::NoMemory { why: Why::Watermark });
+        assert_eq!(error_of(0x3000), AllocError::no_memory(Why::Fragmented));
+        assert_eq!(error_of(0x5000), AllocError::no_memory(Why::Watermark));
     });
 }
 

@@ -165,7 +165,7 @@ fn unwinding_callback_is_called_again() {
         0
     });
     assert!(catch_unwind(AssertUnwindSafe(|| pages.alloc(&Request::page(GFP_KERNEL)))).is_err());
-    assert_eq!(pages.alloc(&Request::page(GFP_KERNEL)), Err(AllocError::NoMemory { why: Why::Watermark }));
+    assert_eq!(pages.alloc(&Request::page(GFP_KERNEL)), Err(AllocError::no_memory(Why::Watermark)));
     assert_eq!(calls.get(), 1 + PRIORITIES);
     pages.validate().unwrap();
 }

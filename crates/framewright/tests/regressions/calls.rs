@@ -110,7 +110,7 @@ fn cpu_that_was_not_set_up_is_refused() {
     let pages = boot_plain(4096);
     let page = pages.alloc(&Request::page(GFP_KERNEL)).unwrap();
     let range = PfnRange::new(BASE + 1024, BASE + 2048);
-    let no_cpu = Err(AllocError::NoMemory { why: Why::NoCpu });
+    let no_cpu = Err(AllocError::no_memory(Why::NoCpu));
     pages.machine().run_on(CpuId(7));
     assert_eq!(pages.free(page, Order(0)), Err(FreeError::NoCpu));
     assert_eq!(pages.free_range(PfnRange::block(page, Order(0))), Err(FreeError::NoCpu));
