@@ -106,7 +106,7 @@ pub struct Account {
 pub(crate) fn account(zone: &Zone, question: &Question) -> Account {
     let Question { rules, rights, order, .. } = *question;
     let mark = match question.mark {
-        MarkName::Min if rights.ignores_boost => zone.min.saturating_sub(zone.boost.unwrap_or(0)),
+        MarkName::Min if rights.ignores_boost => unboosted(zone),
         MarkName::Min => zone.min,
         MarkName::High => zone.high,
     };
@@ -126,6 +126,14 @@ pub(crate) fn account(zone: &Zone, question: &Question) -> Account {
     account.best = answer(zone, question, &account, true);
     account.worst = answer(zone, question, &account, false);
     account
+}
+
+/// Returns the min mark of a zone without its boost, or the most that it can be where the boost is not printed (before
+/// 5.16): the distance of the marks, which no boost changes, is at least a quarter of it.
+fn unboosted(zone: &Zone) -> u64 {
+    let distance = zone.low.saturating_sub(zone.min);
+    let most = zone.min.min(distance.saturating_mul(4).saturating_add(3));
+    zone.boost.map_or(most, |boost| zone.min.saturating_sub(boost))
 }
 
 fn answer(zone: &Zone, question: &Question, account: &Account, is_best: bool) -> ZoneAnswer {
@@ -201,7 +209,8 @@ fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
     let managed = zone.managed.or(zone.present).unwrap_or(0);
     let limit = managed / 100 + 2 * PAGEBLOCK;
     if rules.counts_free_highatomic() {
-        let most = most.min(limit).max(least);
+        // 6.12 to 6.14 print only the whole reserve.
+        let most = most.min(zone.reserved_highatomic.unwrap_or(limit)).max(least);
         return zone.free_highatomic.map_or(Bounds { least, most }, Bounds::exact);
     }
     // A zone with one block of it has a pageblock at least.
@@ -217,4 +226,36 @@ fn cma(zone: &Zone, rules: Rules) -> Bounds {
     let (least, most) = zone.frames_of(ListType::Cma);
     let has_letters = zone.orders.iter().any(|order| order.types.is_some());
     zone.free_cma.map_or(if has_letters { Bounds { least, most } } else { Bounds::default() }, Bounds::exact)
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright::request::{GFP_ATOMIC, GFP_KERNEL};
+    use framewright_trace::flags::KernelVersion;
+
+    use super::*;
+
+    fn question(kernel: (u32, u32), gfp: framewright::Gfp, order: u8) -> Question {
+        let rules = Rules::of(KernelVersion::new(kernel.0, kernel.1));
+        let rights = Rights::of(rules, gfp, order, false);
+        Question { rules, rights, mark: MarkName::Min, order, reserve: Bounds::default() }
+    }
+
+    #[test]
+    fn a_boost_that_is_not_printed_is_bounded() {
+        // The base mark is 1,000, and 512 frames of boost are not printed.
+        let zone = Zone { free: 500, min: 1_512, low: 1_762, high: 2_012, ..Zone::default() };
+        let account = account(&zone, &question((5, 10), GFP_ATOMIC, 0));
+        assert_eq!((account.mark, account.best.serves()), (1_003, true));
+    }
+
+    #[test]
+    fn the_free_reserve_of_6_12_is_within_the_whole() {
+        let both = Types::default().with(ListType::Movable).with(ListType::HighAtomic);
+        let orders = vec![OrderFree { blocks: 900, types: Some(both), by_type: None }];
+        let zone =
+            Zone { free: 900, reserved_highatomic: Some(512), managed: Some(1 << 20), orders, ..Zone::default() };
+        let account = account(&zone, &question((6, 12), GFP_KERNEL, 0));
+        assert_eq!(account.highatomic, Bounds { least: 1, most: 512 });
+    }
 }

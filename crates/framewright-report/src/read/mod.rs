@@ -22,18 +22,17 @@
 //! | 3.7 | `free_cma:` |
 //! | 3.8 | letters after a number of free blocks: `3*8kB (UEM)` |
 //! | 3.9 | `managed:` |
-//! | 4.2 | `free_pcp:` and `local_pcp:` instead of `per-cpu:` |
+//! | 4.1 | `free_pcp:` and `local_pcp:` instead of `per-cpu:` |
 //! | 4.4 | letter H instead of R |
 //! | 4.6 | names after the flags' number: `mode:0x14000c0(GFP_KERNEL)` |
 //! | 4.8 | LRU lists by node: lines `Node 0 active_anon:…`; `writepending:` |
 //! | 4.9 | `page allocation stalls for`, until 4.14 |
 //! | 4.10 | `nodemask=` in the head of OOM reports, until 4.20 |
 //! | 4.11 | `nodemask=` in the head of failures |
-//! | 4.19 | `cpuset=` and `mems_allowed=` in the head of failures |
-//! | 5.0 | `oom-kill:constraint=…` names the limit |
-//! | 5.9 | `reserved_highatomic:` |
-//! | 5.11 | `boost:` |
-//! | 6.12 | `free_highatomic:` |
+//! | 5.0 | `cpuset=` and `mems_allowed=` in the head of failures; `oom-kill:constraint=…` names the limit |
+//! | 5.5 | `reserved_highatomic:` |
+//! | 5.16 | `boost:` |
+//! | 6.15 | `free_highatomic:` (6.14 has none, 6.16 has it) |
 //!
 //! Distributions take single changes into older kernels, so a field is read wherever it stands.
 
