@@ -168,6 +168,11 @@ impl Zone {
         sum
     }
 
+    /// Returns the frames that the allocator manages, or those that exist where the kernel does not say (before 3.9).
+    pub fn size(&self) -> Option<u64> {
+        self.managed.or(self.present)
+    }
+
     /// Returns the frames in all free blocks.
     pub fn frames_in_blocks(&self) -> u64 {
         let frames = self.orders.iter().enumerate().map(|(order, free)| free.blocks.saturating_mul(1 << order.min(63)));
@@ -194,12 +199,11 @@ impl OrderFree {
 }
 
 /// Memory at one moment.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
     /// Bytes of a frame; `None` if nothing shows it.
     pub page_size: Option<u64>,
     /// Version of the kernel, if it is known.
-    #[serde(serialize_with = "version_text")]
     pub kernel: Option<KernelVersion>,
     /// The zones, by node and then as the report has them.
     pub zones: Vec<Zone>,
@@ -213,17 +217,6 @@ pub struct Memory {
     pub file: Option<u64>,
     /// Reclaimable slab frames of the whole machine.
     pub slab_reclaimable: Option<u64>,
-    /// Free swap, in KiB.
-    pub free_swap_kib: Option<u64>,
-    /// All swap, in KiB.
-    pub total_swap_kib: Option<u64>,
-}
-
-fn version_text<S: serde::Serializer>(version: &Option<KernelVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-    match version {
-        Some(version) => serializer.collect_str(version),
-        None => serializer.serialize_none(),
-    }
 }
 
 impl Memory {

@@ -106,8 +106,7 @@ pub fn rebuild(
 fn placed<'m>(memory: &'m Memory, case: Option<&Case>, nodes: &[u32], has_highmem: bool) -> Vec<(ZoneIdx, &'m Zone)> {
     let mut zones: Vec<(ZoneIdx, &Zone)> = Vec::new();
     for zone in &memory.zones {
-        let is_asked =
-            case.is_none_or(|case| case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name));
+        let is_asked = case.is_none_or(|case| case.asked().any(|asked| asked.is_of(zone)));
         let node = nodes.iter().position(|&node| node == zone.node).filter(|&node| node < NodeId::LIMIT);
         if let (true, Some(kind), Some(node)) = (is_asked, kind(&zone.name, has_highmem), node) {
             zones.push((ZoneIdx::of(NodeId(node as u8), kind), zone));
@@ -139,9 +138,9 @@ impl Machine<'_> {
             ZoneKind::Normal => {}
         }
         self.shape.regions.push(Region::usable(range.start.0, range.end.0, at.node().0));
-        let reserve = self.request.and_then(|(_, case)| {
-            case.zones.iter().find(|one| one.node == zone.node && one.name == zone.name).map(|one| one.account.reserve)
-        });
+        let reserve = self
+            .request
+            .and_then(|(_, case)| case.zones.iter().find(|one| one.is_of(zone)).map(|one| one.account.reserve));
         let tuning = self.shape.tuning_mut(at);
         tuning.marks = Some(Marks { min: zone.min, low: zone.low, high: zone.high });
         tuning.reserve = Some([chosen(reserve.unwrap_or_default(), self.end); ZoneKind::COUNT]);

@@ -96,7 +96,7 @@ impl Tried<'_> {
     fn changed(&self, mut change: impl FnMut(&mut Zone)) -> Memory {
         let mut memory = self.memory.clone();
         for zone in &mut memory.zones {
-            if self.case.asked().any(|asked| asked.node == zone.node && asked.name == zone.name) {
+            if self.case.asked().any(|asked| asked.is_of(zone)) {
                 change(zone);
             }
         }
@@ -130,7 +130,7 @@ impl Tried<'_> {
         let mut blocks = 0_u64;
         for zone in self.case.asked() {
             let keeps = !matches!(zone.account.best, ZoneAnswer::Short { .. });
-            let found = self.memory.zones.iter().find(|one| one.node == zone.node && one.name == zone.name);
+            let found = self.memory.zones.iter().find(|one| zone.is_of(one));
             if let Some(found) = found.filter(|_| keeps) {
                 blocks = blocks.saturating_add(found.frames_in_blocks() / frames);
             }
@@ -178,6 +178,9 @@ impl Tried<'_> {
 
     fn no_boost(&self) -> Option<Remedy> {
         let boost = self.sum(|zone| zone.boost);
+        if boost == 0 {
+            return None;
+        }
         let memory = self.changed(|zone| {
             let boost = zone.boost.take().unwrap_or(0);
             for mark in [&mut zone.min, &mut zone.low, &mut zone.high] {
@@ -186,19 +189,20 @@ impl Tried<'_> {
             zone.boost = Some(0);
         });
         let outcome = self.outcome(&memory, self.query);
-        (boost > 0).then(|| {
-            remedy(
-                "vm.watermark_boost_factor=0",
-                helps(outcome),
-                Some(boost),
-                "marks are not raised where types were mixed",
-            )
-        })
+        Some(remedy(
+            "vm.watermark_boost_factor=0",
+            helps(outcome),
+            Some(boost),
+            "marks are not raised where types were mixed",
+        ))
     }
 
     fn no_highatomic(&self) -> Option<Remedy> {
         let held = |zone: &Zone| zone.frames_of(ListType::HighAtomic).1;
         let reserved = self.sum(|zone| zone.reserved_highatomic.or(Some(held(zone))));
+        if reserved == 0 {
+            return None;
+        }
         let memory = self.changed(|zone| {
             (zone.reserved_highatomic, zone.free_highatomic) = (Some(0), Some(0));
             for free in &mut zone.orders {
@@ -211,25 +215,24 @@ impl Tried<'_> {
             }
         });
         let outcome = self.outcome(&memory, self.query);
-        (reserved > 0).then(|| {
-            remedy(
-                "no reserve for high orders",
-                helps(outcome),
-                Some(reserved),
-                "atomic requests above order 0 lose it",
-            )
-        })
+        Some(remedy(
+            "no reserve for high orders",
+            helps(outcome),
+            Some(reserved),
+            "atomic requests above order 0 lose it",
+        ))
     }
 
     fn no_lowmem_reserve(&self) -> Option<Remedy> {
         let reserve = self.case.asked().fold(0, |sum: u64, zone| sum.saturating_add(zone.account.reserve.most));
+        if reserve == 0 {
+            return None;
+        }
         let memory = self.changed(|zone| zone.lowmem_reserve = Some(vec![0]));
         let outcome = self.outcome(&memory, self.query);
-        (reserve > 0).then(|| {
-            let helps = helps(outcome).max(Helps::Perhaps);
-            let note = "lower zones serve it until they are full as well";
-            remedy("no vm.lowmem_reserve_ratio", helps, Some(reserve), note)
-        })
+        let helps = helps(outcome).max(Helps::Perhaps);
+        let note = "lower zones serve it until they are full as well";
+        Some(remedy("no vm.lowmem_reserve_ratio", helps, Some(reserve), note))
     }
 
     /// Earlier background reclaim: `min_free_kbytes` and `watermark_scale_factor` up.
@@ -249,8 +252,7 @@ impl Tried<'_> {
             pairs.fold(0, |sum: u64, (new, old)| sum.saturating_add(new.free.saturating_sub(old.free)))
         };
         let mut tried = Vec::new();
-        let managed =
-            self.memory.zones.iter().filter_map(|zone| zone.managed.or(zone.present)).fold(0, u64::saturating_add);
+        let managed = self.memory.zones.iter().filter_map(|zone| zone.size()).fold(0, u64::saturating_add);
         let is_served = |memory: &Memory| self.outcome(memory, self.query) == Outcome::Succeeds;
         if is_served(&kept(&|_: &mut Zone| {})) {
             let note = "reclaim had begun already, at the low mark, and did not keep up";
@@ -435,7 +437,7 @@ impl Marks {
 
     /// Sets the marks of a zone as another `watermark_scale_factor` would.
     fn set_scale(&self, zone: &mut Zone, scale: u64) {
-        let managed = zone.managed.or(zone.present).unwrap_or(0);
+        let managed = zone.size().unwrap_or(0);
         let gap = zone.low.saturating_sub(zone.min).max(managed.saturating_mul(scale) / 10_000);
         place(zone, base(zone), gap);
     }

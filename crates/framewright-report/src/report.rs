@@ -122,6 +122,11 @@ impl Report {
         }
     }
 
+    /// Notes that the kernel is older than `version`.
+    pub fn note_before(&mut self, version: KernelVersion) {
+        self.before = self.before.into_iter().chain([version]).min();
+    }
+
     /// Returns whether the OOM killer was called by the handler of page faults, which asks for nothing itself.
     pub fn is_of_page_fault(&self) -> bool {
         self.kind == Kind::Oom && self.asked.as_ref().is_some_and(|asked| asked.number == Some(0))

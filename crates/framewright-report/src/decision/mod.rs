@@ -168,6 +168,13 @@ pub struct ZoneCase {
     pub account: Account,
 }
 
+impl ZoneCase {
+    /// Returns whether this is the case of `zone`.
+    pub fn is_of(&self, zone: &Zone) -> bool {
+        self.node == zone.node && self.name == zone.name
+    }
+}
+
 /// The decision under one assumption.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Case {
@@ -204,10 +211,7 @@ pub struct Decision {
     pub outcome: Outcome,
 }
 
-/// Decides about a request.
-///
-/// # Panics
-/// Never; a query without rules has no case and depends.
+/// Decides about a request. A query without rules has no case, and depends.
 pub fn decide(memory: &Memory, query: &Query) -> Decision {
     let mut cases: Vec<Case> = Vec::new();
     for &rules in &query.rules {
@@ -266,7 +270,7 @@ fn reserve(memory: &Memory, zone: &Zone, configured: &[&str], highest: &str) -> 
     let above = |other: &&Zone| {
         other.node == zone.node && rank(&other.name) > rank(&zone.name) && rank(&other.name) <= rank(highest)
     };
-    let managed = memory.zones.iter().filter(above).filter_map(|zone| zone.managed.or(zone.present));
+    let managed = memory.zones.iter().filter(above).filter_map(|zone| zone.size());
     let ratio = if zone.name == "Normal" { 32 } else { 256 };
     Bounds { least: 0, most: managed.fold(0, u64::saturating_add) / ratio }
 }

@@ -206,7 +206,7 @@ fn highatomic(zone: &Zone, rules: Rules) -> Bounds {
     let holds = |free: &OrderFree| free.types.is_some_and(|types| types.contains(ListType::HighAtomic));
     let is_reserved = zone.orders.iter().any(holds);
     // The reserve grows by pageblocks while it is at most a hundredth of the zone and one pageblock.
-    let managed = zone.managed.or(zone.present).unwrap_or(0);
+    let managed = zone.size().unwrap_or(0);
     let limit = managed / 100 + 2 * PAGEBLOCK;
     if rules.counts_free_highatomic() {
         // 6.12 to 6.14 print only the whole reserve.

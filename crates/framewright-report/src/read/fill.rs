@@ -5,8 +5,8 @@ use regex::Captures;
 
 use super::patterns::{
     BLOCK, BLOCKS, BOOTED, CONSTRAINT, DEBIAN, FAILURE, FIELD, INTERRUPT, MEM_INFO, MEMS_ALLOWED, NODEMASK, OOM,
-    PER_CPU, PER_CPU_LINE, RAM, RELEASE, RESERVE, STALL, SWAP, SYSRQ, TOTAL, TRACE, VMALLOC, VMALLOC_BYTES,
-    VMALLOC_ORDER, ZONE,
+    PER_CPU, PER_CPU_LINE, RAM, RELEASE, RESERVE, STALL, SYSRQ, TOTAL, TRACE, VMALLOC, VMALLOC_BYTES, VMALLOC_ORDER,
+    ZONE,
 };
 use crate::memory::{OrderFree, Types, Zone};
 use crate::report::{Asked, Context, Kind, Report, Vmalloc};
@@ -67,7 +67,7 @@ impl Draft {
     pub(super) fn fill(&mut self, text: &str) -> Line {
         if let Some(found) = PER_CPU.captures(text) {
             let (node, name) = place(&found);
-            self.report.before = self.report.before.into_iter().chain([KernelVersion::new(4, 2)]).min();
+            self.report.note_before(KernelVersion::new(4, 2));
             if self.per_cpu.len() < ZONES {
                 self.per_cpu.push((node, name, 0));
             }
@@ -126,7 +126,7 @@ pub(super) fn vmalloc_bytes(text: &str) -> Option<u64> {
     number(&found, "bytes")
 }
 
-/// Returns the task's name before a head: at most 16 characters of those that a program's output may precede.
+/// Returns the task's name of what stands before a head, which a program's output may begin.
 fn task_of(text: &str) -> &str {
     const LONGEST: usize = 40;
     if text.len() <= LONGEST { text } else { text.rsplit([']', ' ']).next().unwrap_or(text) }
@@ -188,12 +188,6 @@ fn others(report: &mut Report, text: &str) {
         report.asked.iter_mut().for_each(|asked| asked.mems_allowed = nodes(&found["nodes"]));
     } else if text.starts_with("Memory cgroup") || text.contains("killed as a result of limit of") {
         report.constraint.get_or_insert_with(|| "CONSTRAINT_MEMCG".to_owned());
-    } else if let Some(found) = SWAP.captures(text) {
-        let kib = number(&found, "number");
-        match &found["name"] {
-            "Free" => report.memory.free_swap_kib = kib,
-            _ => report.memory.total_swap_kib = kib,
-        }
     } else if let Some(found) = RAM.captures(text) {
         let frames = number(&found, "number");
         if found["name"].ends_with("RAM") { report.memory.ram = frames } else { report.memory.highmem = frames }
@@ -266,7 +260,7 @@ fn zone(report: &mut Report, found: &Captures<'_>, text: &str) -> Line {
             "active_file" | "inactive_file" => zone.file = Some(zone.file.unwrap_or(0).saturating_add(frames)),
             "slab_reclaimable" => zone.slab_reclaimable = Some(frames),
             "pages_scanned" | "isolated(anon)" => {
-                report.before = report.before.into_iter().chain([KernelVersion::new(4, 8)]).min();
+                report.note_before(KernelVersion::new(4, 8));
             }
             _ => {}
         }
@@ -304,7 +298,7 @@ fn blocks(report: &mut Report, found: &Captures<'_>) {
     if orders.iter().any(|order| order.types.is_some()) {
         orders.iter_mut().filter(|order| order.blocks == 0).for_each(|order| order.types = Some(Types::default()));
     } else if orders.iter().any(|order| order.blocks > 0) {
-        report.before = report.before.into_iter().chain([KernelVersion::new(3, 8)]).min();
+        report.note_before(KernelVersion::new(3, 8));
     }
     match find(report, node, &name) {
         Some(zone) if zone.orders.is_empty() => zone.orders = orders,

@@ -6,6 +6,13 @@ use regex::Regex;
 
 use super::clean::pattern;
 
+/// The flags of a request: a number, and since 4.6 names.
+macro_rules! flags {
+    () => {
+        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?"
+    };
+}
+
 /// Defines patterns that are compiled when they are first used.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
@@ -22,17 +29,17 @@ patterns! {
     /// The head of a failure.
     FAILURE = concat!(
         r"^(?:(?P<task>\S.*?):\s+)?(?:page allocation|vmemmap alloc) failure[.:]\s*order:\s*(?P<order>-?\d+).{0,120}?mode:\s*",
-        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        flags!(),
     );
     /// The head of a stall.
     STALL = concat!(
         r"^(?:(?P<task>\S.*?):\s+)?page allocation stalls for \d+ms,\s*order:\s*(?P<order>-?\d+),\s*mode:\s*",
-        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        flags!(),
     );
     /// The head of a failed `vmalloc`.
     VMALLOC = concat!(
-        r"^(?:(?P<task>\S.*?):\s+)?(?:vmalloc: allocation failure|vmalloc error|vmalloc size)\b(?P<end>.*?),\s*mode:\s*",
-        r"(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        r"^(?:(?P<task>\S.*?):\s+)?(?:vmalloc: allocation failure|vmalloc error|vmalloc size)\b.*?,\s*mode:\s*",
+        flags!(),
     );
     /// The bytes that a `vmalloc` asked for, in a line before its head (before 4.9) or in it.
     VMALLOC_BYTES = r"\bvmalloc(?:: allocation failure(?:, allocated \d+ of)?:?| error: size| size) (?P<bytes>\d+)";
@@ -40,7 +47,8 @@ patterns! {
     VMALLOC_ORDER = r"\bpage order (?P<order>\d+)\b.*failed to allocate pages";
     /// The head of an OOM report.
     OOM = concat!(
-        r"^(?P<task>\S.*?)\s+invoked oom-killer:\s*gfp_mask=(?P<number>0x[0-9a-fA-F]+|0)(?:\s?\((?P<names>[^)]*)\)?)?",
+        r"^(?P<task>\S.*?)\s+invoked oom-killer:\s*gfp_mask=",
+        flags!(),
         r".*?\border=\s*(?P<order>-?\d+)",
     );
     /// Nodes of a memory policy.
@@ -74,8 +82,6 @@ patterns! {
     PER_CPU_LINE = r"^CPU\s+\d+:\s+(?:Hot:\s+)?hi:\s*\d+,\s*btch:\s*\d+\s+usd:\s*(?P<used>\d+)(?:.*usd:\s*(?P<cold>\d+))?";
     /// Numbers of the whole machine, in frames.
     TOTAL = r"\b(?P<name>active_file|inactive_file|slab_reclaimable|free):(?P<number>\d+)(?:\s|$)";
-    /// Swap.
-    SWAP = r"^(?P<name>Free|Total) swap\s*[=:]\s*(?P<number>\d+)\s?kB";
     /// Pages that are in HighMem or Movable, and all pages.
     RAM = r"^(?P<number>\d+) (?P<name>pages (?:of )?RAM|pages (?:of )?HighMem)";
     /// The begin of a state without a request.

@@ -81,7 +81,8 @@ impl Reader {
             Step::Single(head) => {
                 head.into_iter().for_each(|(line, text)| self.complete(caller, line, &text, ended));
                 // A line in between does not end an open one, but a report's begin does.
-                if is_begin_of_state(text)
+                if caller.open.is_open()
+                    && is_begin_of_state(text)
                     && let Some((line, open)) = caller.open.close()
                 {
                     self.complete(caller, line, &open, ended);

@@ -99,6 +99,11 @@ impl Open {
         Step::Opened(before)
     }
 
+    /// Returns whether a line is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.kind != Kind::None
+    }
+
     /// Ends the open line; returns it, if there is one, with the number of its first line.
     pub(super) fn close(&mut self) -> Option<(u64, String)> {
         let Open { text, kind, line } = std::mem::take(self);
