@@ -9,7 +9,7 @@ each. With --framewright, `framewright why` reads each file, and its verdicts ar
 Nothing is installed: packages are downloaded with apt and unpacked below the work folder. docs/lab/linux-vm.md says
 more.
 """
-import argparse, collections, csv, json, os, re, shutil, signal, subprocess, sys, tarfile, time
+import argparse, collections, csv, json, os, re, shutil, subprocess, sys, tarfile, time
 from pathlib import Path
 
 import machine
@@ -204,12 +204,8 @@ def arguments():
 
 
 def main():
-    for stop in [signal.SIGINT, signal.SIGTERM]:
-        signal.signal(stop, signal.default_int_handler)
     asked = arguments()
-    machine.check_tools(NEEDED)
-    work = asked.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    work = machine.begin(NEEDED, asked.work)
     package = machine.fetch(work, asked.release, PACKAGES, HEADERS)
     release = package.removeprefix("linux-image-")
     build(work, release)

@@ -2,7 +2,7 @@
 
 For thpfioscale.py and others. Nothing is installed: packages are downloaded with apt and unpacked below a work folder.
 """
-import os, re, shutil, subprocess, sys
+import os, re, shutil, signal, subprocess, sys
 from pathlib import Path
 
 
@@ -25,6 +25,17 @@ def check_tools(needed):
     missing = [f"  {tool}: in Debian's package {package}" for tool, package in needed.items() if not shutil.which(tool)]
     if missing:
         fail("these programs are missing (it runs on Debian 12, x86-64):\n" + "\n".join(missing))
+
+
+def begin(needed, work):
+    """Has signals end the program as Ctrl-C does, checks its tools, and makes its folder. Returns the folder."""
+    # A shell starts its background jobs with the first ignored; the second would leave the machine running.
+    for stop in [signal.SIGINT, signal.SIGTERM]:
+        signal.signal(stop, signal.default_int_handler)
+    check_tools(needed)
+    work = work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    return work
 
 
 def fetch(work, release, packages, headers=()):

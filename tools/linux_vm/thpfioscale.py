@@ -10,7 +10,7 @@ Prints a table, and writes a JSON file: for each round the events of the tracepo
 faults, and the differences of /proc/vmstat, for the whole round and for each of its phases. Nothing is installed:
 packages are downloaded with apt and unpacked below the work folder. docs/lab/linux-vm.md says more.
 """
-import argparse, json, os, re, shutil, signal, tarfile, time
+import argparse, json, os, re, shutil, tarfile, time
 from pathlib import Path
 
 import machine
@@ -203,13 +203,8 @@ def arguments():
 
 
 def main():
-    # A shell starts its background jobs with the first ignored; the second would leave the machine running.
-    for stop in [signal.SIGINT, signal.SIGTERM]:
-        signal.signal(stop, signal.default_int_handler)
     asked = arguments()
-    machine.check_tools(NEEDED)
-    work = asked.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    work = machine.begin(NEEDED, asked.work)
     package = machine.fetch(work, asked.release, PACKAGES)
     release = package.removeprefix("linux-image-")
     build(work, release)
