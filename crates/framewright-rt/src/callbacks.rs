@@ -3,8 +3,9 @@
 //! # Panics
 //!
 //! The core calls back while its own work is unfinished: pageblocks are isolated, and a target block is taken that only
-//! the core knows. The core does not expect to be unwound, so no panic reaches it. Each call of the embedder's code is
-//! caught here ([`Panics`]) and counted. A panic means refusal: nothing freed, nothing moved, the page stays.
+//! the core knows. The core would undo all of that if it were unwound, and no panic reaches it all the same. Each call
+//! of the embedder's code is caught here ([`Panics`]) and counted. A panic means refusal: nothing freed, nothing moved,
+//! the page stays.
 //!
 //! The panic is not raised again when the core is done. The thread that ran short of memory is seldom the one with the
 //! bug. A background thread has no caller at all. And a request that unwound would leak its block. The panic hook has

@@ -5,7 +5,8 @@
 //! plan injects faults. Runs are deterministic.
 //!
 //! A hook that panics unwinds through the core to the caller. A test's assertion must not count as a refusal, unlike in
-//! [`crate::Native`]. The interrupted call stays unfinished, and `validate` reports isolated pageblocks.
+//! [`crate::Native`]. The core undoes the interrupted call, but blocks that a bulk call had already handed out are the
+//! caller's to find.
 
 use std::cell::{Cell, RefCell};
 

@@ -70,10 +70,10 @@ impl<'a, M: Machine> World<'a, M> {
             if is_enough(zone) {
                 continue;
             }
-            if !zone.compaction.begin(order) {
+            let Some(search) = zone.compaction.begin(order) else {
                 run.is_enough = false;
                 continue;
-            }
+            };
             let start = run.scanned;
             let free_scanned = match self.shared.mechanisms().compaction {
                 Compaction::Scanners => self.scan(zone, || is_enough(zone), &mut run),
@@ -85,7 +85,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.shared.events.add(GlobalEvent::CompactDaemonMigrateScanned, run.scanned.saturating_sub(start));
             self.shared.events.add(GlobalEvent::CompactDaemonFreeScanned, free_scanned);
             let is_done = is_enough(zone);
-            zone.compaction.end(order, is_done);
+            search.end(order, is_done);
             run.is_enough &= is_done;
         }
         run
@@ -103,14 +103,14 @@ impl<'a, M: Machine> World<'a, M> {
             // A request that has just reclaimed memory skips the back-off and does not wait for another compactor. Two
             // compactors do not empty the same range.
             let asks = effort == Effort::Worthwhile;
-            if asks && !zone.compaction.begin(plan.order) {
+            let search = if asks { zone.compaction.begin(plan.order) } else { None };
+            if asks && search.is_none() {
                 continue;
             }
             let served = self.compact_zone_for(zone, plan, alloc_flags, effort);
-            if asks {
-                zone.compaction.end(plan.order, served.is_ok());
-            } else {
-                zone.compaction.note(plan.order, served.is_ok());
+            match search {
+                Some(search) => search.end(plan.order, served.is_ok()),
+                None => zone.compaction.note(plan.order, served.is_ok()),
             }
             match served {
                 Ok(frame) => {

@@ -107,19 +107,12 @@ impl<'a, M: Machine> World<'a, M> {
         purpose: Option<Purpose>,
         means: Means<'_>,
     ) -> Result<(), AllocError> {
-        let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
-        // From here on, freed blocks merge, and no cut is in progress while states are looked at.
-        merging(Heap::disable);
-        let isolated = self.isolate(zone, range, matches!(means, Means::Compaction(_)));
-        let result = if isolated.end < range.end {
-            Err(AllocError::Contended { pfn: isolated.end.max(range.start) })
-        } else {
-            self.vacate(zone, range, means)
-                .and_then(|()| purpose.map_or(Ok(()), |purpose| self.collect(zone, range, purpose)))
-        };
-        self.unisolate(zone, isolated);
-        merging(Heap::enable);
-        result
+        let isolation = Isolation::of(self, zone, range, matches!(means, Means::Compaction(_)));
+        if isolation.pageblocks.end < range.end {
+            return Err(AllocError::Contended { pfn: isolation.pageblocks.end.max(range.start) });
+        }
+        self.vacate(zone, range, means)?;
+        purpose.map_or(Ok(()), |purpose| self.collect(zone, range, purpose))
     }
 
     /// Allocates one block if it is free as it stands; `None` otherwise.
@@ -184,42 +177,6 @@ impl<'a, M: Machine> World<'a, M> {
             Part::Offline(..) => Err(AllocError::Offline(pfn)),
             Part::Quarantined(..) => Err(AllocError::Quarantined(pfn)),
             part => Ok(Stretch { part, end }),
-        }
-    }
-
-    /// Isolates the pageblocks of `range` in order; returns those that were isolated, as whole pageblocks.
-    ///
-    /// `alone`: stop at a pageblock that is already isolated.
-    fn isolate(&self, zone: &Zone<M>, range: PfnRange, alone: bool) -> PfnRange {
-        let frames = &self.shared.frames;
-        let order = frames.geometry.pageblock_order;
-        let mut done = PfnRange { start: range.start.align_down(order), end: range.start.align_down(order) };
-        while done.end < range.end {
-            let isolated = self.pinned(|cx| {
-                let frame = frames.frame(done.end)?;
-                let guard = zone.lock(cx);
-                (!self.shared.machine.fault(Fault::Isolate) && guard.isolate(frame, alone)).then_some(())
-            });
-            if isolated.flatten().is_none() {
-                break;
-            }
-            done.end = done.end.add(order.frames());
-        }
-        done
-    }
-
-    /// Restores the types of pageblocks.
-    fn unisolate(&self, zone: &Zone<M>, range: PfnRange) {
-        let frames = &self.shared.frames;
-        let step = frames.geometry.pageblock_order.frames();
-        let mut pfn = range.start;
-        while pfn < range.end {
-            self.pinned(|cx| {
-                if let Some(frame) = frames.frame(pfn) {
-                    zone.lock(cx).unisolate(frame);
-                }
-            });
-            pfn = pfn.add(step.max(1));
         }
     }
 
@@ -390,5 +347,62 @@ impl<'a, M: Machine> World<'a, M> {
         }
         self.count_range(cx, zone, inside.frames());
         Some(inside.end)
+    }
+}
+
+/// Isolated pageblocks of a zone in which freed blocks merge.
+///
+/// The drop gives the pageblocks their types back, also where a callback's panic unwinds.
+struct Isolation<'w, 'a, M: Machine> {
+    world: &'w World<'a, M>,
+    zone: &'w Zone<M>,
+    /// Whole pageblocks.
+    pageblocks: PfnRange,
+}
+
+impl<'w, 'a, M: Machine> Isolation<'w, 'a, M> {
+    /// Isolates the pageblocks of `range` in order, up to the first that cannot be.
+    ///
+    /// `alone`: stop at a pageblock that is already isolated.
+    fn of(world: &'w World<'a, M>, zone: &'w Zone<M>, range: PfnRange, alone: bool) -> Isolation<'w, 'a, M> {
+        let frames = &world.shared.frames;
+        let order = frames.geometry.pageblock_order;
+        let start = range.start.align_down(order);
+        let mut isolation = Isolation { world, zone, pageblocks: PfnRange { start, end: start } };
+        // From here on, freed blocks merge, and no cut is in progress while states are looked at.
+        isolation.change_merging(Heap::disable);
+        while isolation.pageblocks.end < range.end {
+            let isolated = world.pinned(|cx| {
+                let frame = frames.frame(isolation.pageblocks.end)?;
+                let guard = zone.lock(cx);
+                (!world.shared.machine.fault(Fault::Isolate) && guard.isolate(frame, alone)).then_some(())
+            });
+            if isolated.flatten().is_none() {
+                break;
+            }
+            isolation.pageblocks.end = isolation.pageblocks.end.add(order.frames());
+        }
+        isolation
+    }
+
+    fn change_merging(&self, change: fn(&Heap<M>)) {
+        self.world.pinned(|cx| self.zone.lock(cx).change_merging(change));
+    }
+}
+
+impl<M: Machine> Drop for Isolation<'_, '_, M> {
+    fn drop(&mut self) {
+        let frames = &self.world.shared.frames;
+        let step = frames.geometry.pageblock_order.frames();
+        let mut pfn = self.pageblocks.start;
+        while pfn < self.pageblocks.end {
+            self.world.pinned(|cx| {
+                if let Some(frame) = frames.frame(pfn) {
+                    self.zone.lock(cx).unisolate(frame);
+                }
+            });
+            pfn = pfn.add(step.max(1));
+        }
+        self.change_merging(Heap::enable);
     }
 }

@@ -8,7 +8,7 @@
 //! | the callback | the place | the old block |
 //! |---|---|---|
 //! | moved it | belongs to the owner | was freed by the callback |
-//! | failed | is freed by the core | stays in use |
+//! | failed, or panicked | is freed by the core | stays in use |
 //! | says "moved", but freed nothing | belongs to the owner | is found still in use by the core |
 //!
 //! No protocol with the owner's frees is needed. Between the look and the callback, the owner may free the block, and
@@ -61,13 +61,16 @@ impl<'a, M: Machine> World<'a, M> {
             return Err(MigrateError::Busy);
         }
         let to = place(order).ok_or(MigrateError::NoPlace)?;
+        let place = UnusedPlace { world: self, frame: to, order };
         let (from, events) = (frames.pfn(frame), &self.shared.events);
         self.announce_place(frames.pfn(to), order);
         if self.shared.machine.migrate(from, frames.pfn(to), order).is_ok() {
+            // The callback has made it its own.
+            core::mem::forget(place);
             events.add(GlobalEvent::MigrateSuccess, order.frames());
             return Ok(());
         }
-        self.free_place(to, order);
+        drop(place);
         events.add(GlobalEvent::MigrateFail, order.frames());
         let is_there = matches!(frames.part_of(frame), Part::Allocated(head, now) if (head, now) == (frame, order));
         if is_there { Err(MigrateError::Busy) } else { Ok(()) }
@@ -147,6 +150,19 @@ impl<'a, M: Machine> World<'a, M> {
             let migratetype = MigrateType::Movable;
             self.shared.machine.event(&Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp: GFP_PLACE });
         }
+    }
+}
+
+/// A place that no block was moved to; the drop frees it, also where the callback's panic unwinds.
+struct UnusedPlace<'w, 'a, M: Machine> {
+    world: &'w World<'a, M>,
+    frame: Frame,
+    order: Order,
+}
+
+impl<M: Machine> Drop for UnusedPlace<'_, '_, M> {
+    fn drop(&mut self) {
+        self.world.free_place(self.frame, self.order);
     }
 }
 

@@ -99,9 +99,12 @@ impl<'a, M: Machine> World<'a, M> {
         let freed = self.drain_deferred(zone).plus(self.drain_depot(zone));
         let owned = &self.shared.frames.owned;
         let freed = freed.plus(self.release_owned(zone, |start, _| !owned.is_used_up(start), || false));
-        if order.0 != 0 && !zone.count.skipped_racy().is_zero() && zone.merging.begin(order) {
+        if order.0 != 0
+            && !zone.count.skipped_racy().is_zero()
+            && let Some(search) = zone.merging.begin(order)
+        {
             self.merge_skipped(zone, || self.has_block_for(zone, order, rights));
-            zone.merging.end(order, self.has_block_for(zone, order, rights));
+            search.end(order, self.has_block_for(zone, order, rights));
         }
         freed
     }

@@ -374,12 +374,10 @@ impl<'a, M: Machine> World<'a, M> {
             if is_enough() {
                 return true;
             }
-            if !zone.merging.begin(plan.order) {
-                continue;
-            }
+            let Some(search) = zone.merging.begin(plan.order) else { continue };
             self.merge_skipped(zone, is_enough);
             let is_served = is_enough();
-            zone.merging.end(plan.order, is_served);
+            search.end(plan.order, is_served);
             if is_served {
                 return true;
             }

@@ -38,25 +38,22 @@ record! {
     }
 }
 
+/// A search that runs; the drop ends it, also where a callback's panic unwinds.
+pub(crate) struct Search<'b, M: Machine>(&'b Backoff<M>);
+
 impl<M: Machine> Backoff<M> {
-    /// Returns whether a request of this order must search now.
-    ///
-    /// If so, the caller must call [`Backoff::end`].
-    pub(crate) fn begin(&self, order: Order) -> bool {
+    /// Begins a search for a request of this order; `None` if it must not search now.
+    pub(crate) fn begin(&self, order: Order) -> Option<Search<'_, M>> {
         let shift = self.shift.load(Ordering::Relaxed).min(MOST);
         if shift != 0 && order.0 >= self.order.load(Ordering::Relaxed) {
             let requests = self.deferred.add(1, Ordering::Relaxed).wrapping_add(1);
             if requests < 1 << shift {
-                return false;
+                return None;
             }
         }
-        self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok()
-    }
-
-    /// Ends a search; `found`: there is a block for the request.
-    pub(crate) fn end(&self, order: Order, found: bool) {
-        self.note(order, found);
-        self.abandon();
+        let begins = self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok();
+        // Made only then: its drop ends the search of whoever searches.
+        begins.then(|| Search(self))
     }
 
     /// Records the result of a search that did not call [`Backoff::begin`].
@@ -76,5 +73,18 @@ impl<M: Machine> Backoff<M> {
     /// In a copy of the allocator, the searching thread does not exist.
     pub(crate) fn abandon(&self) {
         self.searching.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<M: Machine> Search<'_, M> {
+    /// Ends the search; `found`: there is a block for the request.
+    pub(crate) fn end(self, order: Order, found: bool) {
+        self.0.note(order, found);
+    }
+}
+
+impl<M: Machine> Drop for Search<'_, M> {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }

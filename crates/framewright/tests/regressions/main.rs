@@ -7,4 +7,5 @@ mod drain;
 mod lists;
 #[path = "../threads/mod.rs"]
 mod machine;
+mod panics;
 mod threads;
