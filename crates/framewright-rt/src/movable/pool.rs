@@ -230,7 +230,9 @@ impl Shrink for Pool {
         let list = self.home.get().and_then(|home| home.lists.get(scan.node.index()));
         let Some((_, lru)) = list.filter(|_| self.owner.is_some()) else { return 0 };
         let (mut freed, mut looked) = (0, 0);
-        while freed < scan.wanted && looked < scan.look {
+        // No owner is asked about a page over and over: each page has its second chance and is asked about once.
+        let most = scan.look.min(lock(lru).frames().saturating_mul(2));
+        while freed < scan.wanted && looked < most {
             // A statement of its own: the lists are not locked while a page leaves.
             let turn = lock(lru).turn();
             looked += match turn {
