@@ -346,7 +346,8 @@ impl Drop for Arena {
         if let Some(report) = &self.leaks {
             let owners = self.owners();
             if owners.blocks().next().is_some() {
-                report.0(&owners);
+                // A panic here might meet one that unwinds, and end the process.
+                self.inner.pool.panics().catch(|| report.0(&owners));
             }
         }
     }
