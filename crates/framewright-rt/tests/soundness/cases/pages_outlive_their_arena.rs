@@ -1,0 +1,9 @@
+//! A block borrows its arena.
+use framewright_rt::{Arena, Request, request::GFP_USER};
+
+fn main() {
+    let arena = Arena::builder().size(16 << 20).build().unwrap();
+    let pages = arena.alloc(&Request::page(GFP_USER)).unwrap();
+    drop(arena);
+    let _ = pages[0];
+}
