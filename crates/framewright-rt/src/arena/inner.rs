@@ -12,6 +12,7 @@ use super::metadata::Metadata;
 use super::owners::OwnerTable;
 use super::sizing::Sizing;
 use super::state::ArenaState;
+use crate::ledger::entries::Ledger;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
 use crate::owner::Owner;
@@ -27,6 +28,8 @@ pub(crate) struct Inner {
     pub(super) state: ArenaState,
     pub(super) _metadata: Metadata,
     pub(super) owners: OwnerTable,
+    /// What is held, for a recovery after a kill.
+    pub(super) ledger: Option<Arc<Ledger>>,
     pub(super) memory: ArenaMemory,
     pub(super) pool: Arc<Pool>,
     /// Number of blocks that could not be freed.
@@ -53,17 +56,12 @@ impl Inner {
         // Both compiled here, and not by one more call: this is one place for all blocks.
         let pages = self.allocator();
         let free = || if order == Order(0) { pages.free(pfn, Order(0)) } else { pages.free(pfn, order) };
-        self.settle_free(self.disown(pfn, order, free), pfn, order);
+        self.settle_free(self.disown(PfnRange::block(pfn, order), free), pfn, order);
     }
 
     /// Frees a range that has no owner any more; counts a refusal.
     pub(super) fn free_range(&self, range: PfnRange) {
-        let free = || self.allocator().free_range(range);
-        let freed = match self.tags() {
-            None => free(),
-            Some(tags) => tags.free(range, free),
-        };
-        if freed.is_err() {
+        if self.disown(range, || self.allocator().free_range(range)).is_err() {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -83,10 +81,9 @@ impl Inner {
     fn free_without_cpu(&self, mut error: FreeError, pfn: Pfn, order: Order) {
         let mut tries = 0;
         // In a fork's child that must not use the arena the block is the parent's.
-        let may_retry =
-            |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.allocator().machine().refuses();
+        let may_retry = |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.refuses();
         while tries < FREE_TRIES && may_retry(error) {
-            match self.disown(pfn, order, || self.allocator().free_nolock(pfn, order)) {
+            match self.disown(PfnRange::block(pfn, order), || self.allocator().free_nolock(pfn, order)) {
                 Ok(()) => return,
                 Err(again) => error = again,
             }
@@ -101,7 +98,14 @@ impl FreesBlocks for Inner {
         self.free(pfn, order);
     }
 
+    fn may_move(&self) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.may_move())
+    }
+
     fn moved(&self, from: Pfn, to: Pfn, order: Order) {
+        if let Some(ledger) = &self.ledger {
+            ledger.relocate(from, to);
+        }
         if let Some(stamp) = self.stamp_of(from) {
             self.stamp(PfnRange::block(to, order), stamp);
         }
@@ -115,7 +119,16 @@ impl Inner {
         self.owners.tags(self.allocator())
     }
 
-    /// Records the owner of a block that was just allocated, unless it is none.
+    /// Records a block that was just allocated, before its caller gets it.
+    #[inline(always)]
+    pub(super) fn record(&self, frames: PfnRange, owner: Option<Owner>) {
+        if let Some(ledger) = &self.ledger {
+            ledger.enter(frames);
+        }
+        self.own_range(frames, owner);
+    }
+
+    /// Names the owner of an allocated block, unless it is none.
     #[inline(always)]
     pub(super) fn own(&self, pfn: Pfn, order: Order, owner: Option<Owner>) {
         self.own_range(PfnRange::block(pfn, order), owner);
@@ -132,18 +145,27 @@ impl Inner {
         }
     }
 
-    /// Frees a block by `free`, and forgets its owner unless that is refused.
+    /// Frees a block or range by `free`, and forgets it and its owner unless that is refused.
     #[inline(always)]
     pub(super) fn disown(
         &self,
-        pfn: Pfn,
-        order: Order,
+        frames: PfnRange,
         free: impl FnOnce() -> Result<(), FreeError>,
     ) -> Result<(), FreeError> {
-        match self.tags() {
+        let free = || match self.tags() {
             None => free(),
-            Some(tags) => tags.free(PfnRange::block(pfn, order), free),
+            Some(tags) => tags.free(frames, free),
+        };
+        match &self.ledger {
+            None => free(),
+            // In a fork's child that must not use the arena the block is the parent's.
+            Some(_) if self.refuses() => free(),
+            Some(ledger) => ledger.free(frames, free),
         }
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        self.allocator().machine().refuses()
     }
 
     pub(super) fn stamp_of(&self, pfn: Pfn) -> Option<Stamp> {

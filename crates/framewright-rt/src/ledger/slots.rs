@@ -1,0 +1,123 @@
+//! The slot of each thread in a ledger, from its first call until it exits.
+//!
+//! A thread remembers its slots of the ledgers that it used last, in a constant-initialised thread-local. Otherwise it
+//! looks for its mark ([`crate::current::mark`]) among the lines of the ledger, and takes a free one if it has none.
+//! Signal handlers of [`crate::interrupts`] may come at any moment of that, so there is no lock: a line is taken by a
+//! compare-and-swap, and a handler that was faster has taken it for its thread.
+//!
+//! A line is free again when its thread exits. Where that cannot be noticed, the next thread with the mark has it.
+//!
+//! Rejected: the CPU that the thread leases. Threads share CPUs, and a call is over before its block is returned.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Weak};
+
+use super::format::{LINE, Slot, THREADS, Word};
+use super::map::Map;
+use crate::{current, interrupts};
+
+/// Ledgers of which a thread remembers its slots.
+const REMEMBERED: usize = 4;
+/// Spreads marks over the lines: 2^64 by the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A thread's line of a ledger: the ledger's number, 0 for none, and the line.
+type Known = Cell<(u64, u32)>;
+
+thread_local! {
+    static KNOWN: [[Known; REMEMBERED]; 2] = const { [const { [const { Cell::new((0, 0)) }; REMEMBERED] }; 2] };
+    static TAKEN: RefCell<Taken> = const { RefCell::new(Taken(Vec::new())) };
+}
+
+/// The lines that a thread gives back when it exits.
+struct Taken(Vec<(Weak<Slots>, usize)>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        KNOWN.with(|known| known.iter().flatten().for_each(|known| known.set((0, 0))));
+        for (slots, line) in self.0.drain(..) {
+            if let Some(slots) = slots.upgrade() {
+                slots.give_back(line);
+            }
+        }
+    }
+}
+
+/// Which thread has which line of a ledger.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// Number of the ledger in this process.
+    pub(super) id: u64,
+    pub(super) map: Map,
+    /// Mark of the thread that has the line; 0 for none.
+    owners: Box<[AtomicUsize]>,
+}
+
+impl Slots {
+    pub(super) fn new(map: Map) -> Arc<Slots> {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let owners = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
+        Arc::new(Slots { id: IDS.fetch_add(1, Relaxed), map, owners })
+    }
+
+    /// The calling context's slot; none if all lines are taken.
+    #[inline]
+    pub(super) fn own(self: &Arc<Self>) -> Option<Slot> {
+        let side = usize::from(interrupts::is_in());
+        let (id, line) = KNOWN.with(|known| known[side][self.remembered()].get());
+        let line = if id == self.id { line } else { self.find(side)? };
+        Some(Slot(2 * line + side as u32))
+    }
+
+    const fn remembered(&self) -> usize {
+        (self.id % REMEMBERED as u64) as usize
+    }
+
+    #[cold]
+    fn find(self: &Arc<Self>, side: usize) -> Option<u32> {
+        let mark = current::mark();
+        let own = self.owners.iter().position(|owner| owner.load(Relaxed) == mark);
+        let line = match own {
+            Some(line) => line,
+            None => self.take(mark)?,
+        };
+        // A handler does not register its thread, because that takes memory. The thread does at its own first call.
+        if side == 0 {
+            let _ = TAKEN.try_with(|taken| self.register(&mut *taken.try_borrow_mut().ok()?, line));
+        }
+        KNOWN.with(|known| known[side][self.remembered()].set((self.id, line as u32)));
+        Some(line as u32)
+    }
+
+    fn register(self: &Arc<Self>, Taken(taken): &mut Taken, line: usize) -> Option<()> {
+        taken.retain(|(slots, _)| slots.strong_count() != 0);
+        let own = Arc::downgrade(self);
+        if !taken.iter().any(|(slots, _)| slots.ptr_eq(&own)) {
+            taken.push((own, line));
+        }
+        Some(())
+    }
+
+    fn take(&self, mark: usize) -> Option<usize> {
+        let start = ((mark as u64).wrapping_mul(SPREAD) >> 32) as usize;
+        (0..THREADS).map(|look| start.wrapping_add(look) % THREADS).find(|&line| {
+            // ORDER: Acquire. Comes after the last stores of the thread that had the line; partner: `give_back`.
+            match self.owners[line].compare_exchange(0, mark, AcqRel, Acquire) {
+                Ok(_) => true,
+                Err(owner) => owner == mark,
+            }
+        })
+    }
+
+    /// Frees the line of a thread that exits: its last call has returned.
+    fn give_back(&self, line: usize) {
+        let words = self.map.words().get(line * LINE..).unwrap_or_default();
+        words.iter().take(LINE).for_each(|word| word.store(Word::Nothing.bits(), Relaxed));
+        if let Some(owner) = self.owners.get(line) {
+            // ORDER: Release. The line is empty by then; partner: the Acquire in `take`.
+            owner.store(0, Release);
+        }
+    }
+}
