@@ -242,7 +242,8 @@ fn a_moved_page_is_held_once_where_it_is() {
     let recovered = recover(&copy);
     let key = |held: HeldFrames| u64::from_le_bytes(*held.into_block(&recovered.arena).unwrap().first_chunk().unwrap());
     let mut found: Vec<_> = recovered.held.into_iter().map(key).collect();
-    (keys.sort_unstable(), found.sort_unstable());
+    keys.sort_unstable();
+    found.sort_unstable();
     assert_eq!(found, keys);
 }
 

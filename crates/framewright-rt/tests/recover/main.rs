@@ -1,5 +1,9 @@
 //! Arenas that are recovered from their file, after a kill or an ordinary end.
 
+mod blocks;
+mod child;
 #[path = "../forked/mod.rs"]
 mod forked;
-mod blocks;
+mod kills;
+mod log;
+mod steps;
