@@ -153,15 +153,15 @@ pub(crate) fn compare(words: &[u64], arena: &Arena, held: &[HeldFrames]) -> Resu
         left.retain(|start, _| !inside.contains(start));
     }
     let in_split = |frames: PfnRange| splits.iter().any(|(block, _)| !block.intersect(frames).is_empty());
-    for &word in lanes.iter().flat_map(|lane| &lane[4..]).filter(|&&word| word != 0) {
+    let noted = || lanes.iter().flat_map(|lane| &lane[4..]).copied().filter(|&word| word != 0);
+    for word in noted().filter(|word| word & FREEING == 0) {
         let frames = frames_of(word);
         if in_split(frames) {
             continue;
         }
         match left.remove(&frames.start.0) {
-            None if word & FREEING != 0 => continue,
             Some((found, flight)) if found == frames => {
-                if flight && !last.contains(&(word & !FREEING)) {
+                if flight && !last.contains(&word) {
                     return Err(format!("{frames} is called in flight, and is no thread's last block"));
                 }
             }
@@ -174,16 +174,24 @@ pub(crate) fn compare(words: &[u64], arena: &Arena, held: &[HeldFrames]) -> Resu
             return Err(format!("the contents of {frames} are {stamp:x?}"));
         }
     }
-    for lane in lanes.iter().filter(|lane| lane[0] != 0) {
-        let (frames, blocks) = (lane[0] >> 8, (lane[0] & 0xff) as usize);
-        // Some of these may have a place already.
-        let own: Vec<u64> = left.iter().filter(|(_, (held, _))| held.frames() == frames).map(|(&s, _)| s).collect();
-        let unsure = own.iter().filter(|start| left[start].1).count();
-        let taken = if blocks == 1 { own.into_iter().find(|start| left[start].1).into_iter().collect() } else { own };
-        if taken.len() > blocks || (blocks > 1 && !taken.is_empty() && unsure == 0) {
-            return Err(format!("{} blocks were being allocated, and {} are held", blocks, taken.len()));
+    // Last the frees that have begun. The frames may be another caller's by now.
+    for frames in noted().filter(|word| word & FREEING != 0).map(frames_of) {
+        if left.get(&frames.start.0).is_some_and(|(found, _)| *found == frames) {
+            left.remove(&frames.start.0);
         }
-        left.retain(|start, _| !taken.contains(start));
+    }
+    // What is left was being allocated. A call for one block has at most that one, in flight. A bulk call may have
+    // more: each of its blocks is an allocation, and all but one of them have returned.
+    let begun: Vec<(u64, usize)> =
+        lanes.iter().filter(|lane| lane[0] != 0).map(|lane| (lane[0] >> 8, (lane[0] & 0xff) as usize)).collect();
+    for &(frames, _) in &begun {
+        let same = || begun.iter().filter(|call| call.0 == frames);
+        let own = || left.values().filter(|(held, _)| held.frames() == frames);
+        let (flying, sure) = (own().filter(|(_, flight)| *flight).count(), own().filter(|(_, flight)| !flight).count());
+        if flying > same().count() || sure > same().map(|call| call.1 - 1).sum() {
+            return Err(format!("held, and never noted: {:?}", own().collect::<Vec<_>>()));
+        }
+        left.retain(|_, (held, _)| held.frames() != frames);
     }
     if left.is_empty() {
         Ok(())

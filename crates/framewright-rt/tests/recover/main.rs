@@ -2,6 +2,7 @@
 
 mod blocks;
 mod child;
+mod damage;
 #[path = "../forked/mod.rs"]
 mod forked;
 mod kills;

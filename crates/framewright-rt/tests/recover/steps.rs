@@ -74,6 +74,8 @@ pub(crate) fn work(world: &World) {
     for lane_place in 0..crate::log::PLACES {
         world.free(0, 0, lane_place);
     }
+    // It stays, and the journal's word names it: so the parent finds the thread's line.
+    page(world, 63);
     // SAFETY: the parent traces this thread from here on. Signals to itself stop it. The process ends here.
     unsafe {
         assert_eq!(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0), 0);
@@ -186,8 +188,10 @@ fn step_all(job: Job) -> Result<Vec<(&'static str, u64, u64)>, String> {
     let stepped = Stepped::start(job);
     let (journal, table) = ledger(&stepped.files.arena);
     let mut all = Vec::new();
+    let word = journal.iter().position(|word| word.load(Relaxed) != 0);
+    assert!(word.is_some() || job != Job::Steps);
+    let line = word.unwrap_or(0) / 8 * 8;
     for (name, _) in CALLS {
-        let line = journal.iter().position(|word| word.load(Relaxed) != 0).unwrap_or(0) / 8 * 8;
         let state = || {
             let words = journal[line..line + 8].iter().chain(table).map(|word| word.load(Relaxed));
             words.chain(stepped.log.snapshot()).collect::<Vec<u64>>()
