@@ -89,16 +89,27 @@ impl Ledger {
     }
 
     /// Enters a block or range that was just allocated, before its caller gets it.
+    #[inline(never)]
     pub(crate) fn enter(&self, frames: PfnRange) {
-        let Some((_, order)) = frames.blocks(self.max_order).next() else { return };
         let slot = self.slots.own();
         // Before any entry: a kill in between finds a word whose block is not held.
         self.note(slot, Word::Allocation(self.index(frames.start)));
-        self.set_range(frames, Entry::block(order, slot));
+        if let Some(order) = self.block_of(frames) {
+            self.set(self.index(frames.start), Some(Entry::block(order, slot)));
+        } else if let Some((_, order)) = frames.blocks(self.max_order).next() {
+            self.set_range(frames, Entry::block(order, slot));
+        }
+    }
+
+    /// The order of the frames, if they are one block.
+    #[inline]
+    fn block_of(&self, frames: PfnRange) -> Option<Order> {
+        let count = frames.frames();
+        let order = Order(count.trailing_zeros() as u8);
+        (count.is_power_of_two() && order <= self.max_order && frames.start.is_aligned(order)).then_some(order)
     }
 
     /// Sets the entries of a block or range, the first one last.
-    #[inline]
     fn set_range(&self, frames: PfnRange, first: Entry) {
         let mut pieces = frames.blocks(self.max_order);
         let _ = pieces.next();
@@ -122,9 +133,15 @@ impl Ledger {
     }
 
     /// Takes a block or range out. Returns its entry, if it was there.
+    #[inline(never)]
     fn leave(&self, frames: PfnRange) -> Option<Entry> {
         // The slot's last allocation has returned, whatever becomes of this call.
         self.note(self.slots.own(), Word::Nothing);
+        if let Some(order) = self.block_of(frames) {
+            let entry = self.read(frames.start).filter(|entry| !entry.is_piece && entry.order == order)?;
+            self.set(self.index(frames.start), None);
+            return Some(entry);
+        }
         let mut pieces = frames.blocks(self.max_order);
         let (start, order) = pieces.next()?;
         let entry = self.read(start)?;
@@ -137,6 +154,7 @@ impl Ledger {
         Some(entry)
     }
 
+    #[inline]
     fn read(&self, pfn: Pfn) -> Option<Entry> {
         Entry::of(self.entry(self.index(pfn))?.load(Relaxed), self.max_order).ok()
     }

@@ -198,6 +198,9 @@ impl World {
         let note = self.log.lane(lane);
         let mut blocks = Vec::with_capacity(count);
         let count = count.min(empty.len());
+        if count == 0 {
+            return;
+        }
         note.alloc_begins(1, count as u64);
         let _ = self.arena.alloc_bulk(&Request::page(GFP_USER), count, &mut blocks);
         let mut owned: Vec<_> = blocks.into_iter().map(Own::Block).collect();
