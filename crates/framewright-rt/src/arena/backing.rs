@@ -15,7 +15,7 @@ use crate::os::{HugePage, OsError, Placement};
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
 /// | [`Backing::Memfd`] | shared; only the parent allocates | as for private memory | yes, in all processes |
-/// | [`Backing::File`] | as for a memfd | as for private memory; a full file system raises `SIGBUS` | yes, where it has holes |
+/// | [`Backing::File`] | as for a memfd | at the first touch, by `SIGBUS` | yes, if the file may have holes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.

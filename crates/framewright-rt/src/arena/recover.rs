@@ -26,7 +26,7 @@ use super::ranges::PageRange;
 use crate::error::ArenaError;
 use crate::ledger::entries::Ledger;
 use crate::ledger::format::{Form, LedgerFault};
-use crate::ledger::read::{self, Held, ReadError};
+use crate::ledger::read::{self, HeldRun, ReadError};
 use crate::os::{self, OsError, Placement};
 
 /// An arena could not be recovered. The file is as before.
@@ -182,7 +182,7 @@ impl ArenaBuilder {
         let kept = Kept { ledger: Arc::clone(&ledger), held: &held };
         let arena = builder.boot(&shape, runner, &layout, memory, Some(kept))?;
         ledger.repair(&reading.repair);
-        let token = |&Held { frames, in_flight }: &Held| {
+        let token = |&HeldRun { frames, in_flight }: &HeldRun| {
             let mut blocks = frames.blocks(form.max_order);
             let order = blocks.next().map(|(_, order)| order).filter(|_| blocks.next().is_none());
             HeldFrames { ledger: ledger.id(), frames, order, in_flight }
@@ -191,7 +191,7 @@ impl ArenaBuilder {
     }
 
     /// This description, with what a ledger's header says instead of what was asked for.
-    fn with_form(self, form: &Form, held: &[Held]) -> ArenaBuilder {
+    fn with_form(self, form: &Form, held: &[HeldRun]) -> ArenaBuilder {
         let section = 1_u64 << form.page_shift << form.max_order.0;
         let (mut parts, mut start) = (Vec::with_capacity(form.nodes.len()), form.first);
         for &bytes in &form.nodes {

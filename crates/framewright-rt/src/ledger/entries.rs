@@ -5,9 +5,9 @@
 //! | allocation, after the allocator returned the block | the word of the thread's slot: this block; the entry |
 //! | free, before the allocator frees the block | the word: nothing; the entry: none |
 //! | a free that was refused | the entry again |
-//! | range of several blocks | as a block, with the entries of its further pieces before the first; a free: after it |
-//! | split, after the allocator split | the word; the pieces' entries from the end, the block's own last; the word: nothing |
-//! | move, while the page is locked | the old place and the word; the new entry; the old entry: none; the word: nothing |
+//! | range of several blocks | as a block; the further entries before the first one, and at a free after it |
+//! | split, after the allocator split | the word; the entries from the end; the word: nothing |
+//! | move, while the page is locked | the word; the new entry; the old entry: none; the word: nothing |
 //! | each block of a bulk call | as an allocation |
 //!
 //! So the entry of a block's first frame decides whether it is held. A kill that hits a split or a move leaves a word
@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
 
 use framewright::{FreeError, Order, Pfn, PfnRange};
 
-use super::format::{Entry, Form, Slot, Word};
+use super::format::{Entry, Form, JournalSlot, Word};
 use super::map::Map;
-use super::read::{Repair, Split};
+use super::read::{PendingSplit, Repair};
 use super::slots::Slots;
 use crate::os::{self, OsError};
 
@@ -65,7 +65,7 @@ impl Ledger {
         self.slots.map.table().get(usize::try_from(index).ok()?)
     }
 
-    fn word(&self, slot: Slot) -> Option<&AtomicU64> {
+    fn word(&self, slot: JournalSlot) -> Option<&AtomicU64> {
         self.slots.map.words().get(slot.word())
     }
 
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     #[inline]
-    fn note(&self, slot: Option<Slot>, word: Word) {
+    fn note(&self, slot: Option<JournalSlot>, word: Word) {
         if let Some(place) = slot.and_then(|slot| self.word(slot)) {
             // ORDER: Release. As in `set`.
             place.store(word.bits(), Release);
@@ -138,9 +138,12 @@ impl Ledger {
         // The slot's last allocation has returned, whatever becomes of this call.
         self.note(self.slots.own(), Word::Nothing);
         if let Some(order) = self.block_of(frames) {
-            let entry = self.read(frames.start).filter(|entry| !entry.is_piece && entry.order == order)?;
+            let bits = self.entry(self.index(frames.start))?.load(Relaxed);
+            if !Entry::is_block(bits, order) {
+                return None;
+            }
             self.set(self.index(frames.start), None);
-            return Some(entry);
+            return Entry::of(bits, self.max_order).ok();
         }
         let mut pieces = frames.blocks(self.max_order);
         let (start, order) = pieces.next()?;
@@ -172,7 +175,7 @@ impl Ledger {
         let slot = self.slots.own().ok_or(FreeError::NoCpu)?;
         split()?;
         if self.read(pfn).is_some_and(|entry| !entry.is_piece && entry.order == from) && to < from {
-            let split = Split { at: self.index(pfn), from, to };
+            let split = PendingSplit { at: self.index(pfn), from, to };
             self.note(Some(slot), Word::Split { at: split.at, from, to });
             self.set_pieces(split);
             self.note(Some(slot), Word::Nothing);
@@ -181,7 +184,7 @@ impl Ledger {
     }
 
     /// Writes the pieces of a split, the first one last.
-    fn set_pieces(&self, Split { at, from, to }: Split) {
+    fn set_pieces(&self, PendingSplit { at, from, to }: PendingSplit) {
         for piece in (0..from.frames() >> to.0).rev() {
             self.set(at + (piece << to.0), Some(Entry::block(to, None)));
         }

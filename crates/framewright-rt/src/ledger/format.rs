@@ -188,9 +188,9 @@ fn check_sum(header: &[u8; HEADER as usize]) -> u32 {
 
 /// A context with a word of the journal: a thread, or the signal handlers of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot(pub(crate) u32);
+pub(crate) struct JournalSlot(pub(crate) u32);
 
-impl Slot {
+impl JournalSlot {
     pub(crate) const COUNT: u32 = 2 * THREADS as u32;
 
     /// Place of its word in the journal. The next word is its move's old place.
@@ -205,12 +205,12 @@ pub(crate) struct Entry {
     pub(crate) order: Order,
     pub(crate) is_piece: bool,
     pub(crate) is_unsure: bool,
-    pub(crate) slot: Option<Slot>,
+    pub(crate) slot: Option<JournalSlot>,
 }
 
 impl Entry {
     /// The entry of a block, or of a range's first piece.
-    pub(crate) const fn block(order: Order, slot: Option<Slot>) -> Entry {
+    pub(crate) const fn block(order: Order, slot: Option<JournalSlot>) -> Entry {
         Entry { order, is_piece: false, is_unsure: false, slot }
     }
 
@@ -227,6 +227,11 @@ impl Entry {
         (self.order.0 as u32 + 1) | (self.is_piece as u32) << 6 | (self.is_unsure as u32) << 7 | slot << 8
     }
 
+    /// Whether the bits are those of a block of this order, or of a range's first piece.
+    pub(crate) const fn is_block(bits: u32, order: Order) -> bool {
+        bits & 0x7f == order.0 as u32 + 1
+    }
+
     /// What the bits mean, or what is wrong with them.
     pub(crate) fn of(bits: u32, max_order: Order) -> Result<Entry, &'static str> {
         let (order, slot) = ((bits & 0x3f) as u8, bits >> 8);
@@ -234,11 +239,11 @@ impl Entry {
             order: Order(order.wrapping_sub(1)),
             is_piece: bits & 1 << 6 != 0,
             is_unsure: bits & 1 << 7 != 0,
-            slot: slot.checked_sub(1).map(Slot),
+            slot: slot.checked_sub(1).map(JournalSlot),
         };
         if order == 0 || entry.order > max_order {
             Err("has no order of this arena")
-        } else if slot > Slot::COUNT {
+        } else if slot > JournalSlot::COUNT {
             Err("names a slot that does not exist")
         } else if entry.is_piece && (slot != 0 || entry.is_unsure) {
             Err("is a piece with facts of a block")
@@ -354,7 +359,7 @@ mod tests {
     #[test]
     fn entries_and_words_are_read_as_they_were_written() {
         for order in 0..=18 {
-            for slot in [None, Some(Slot(0)), Some(Slot(Slot::COUNT - 1))] {
+            for slot in [None, Some(JournalSlot(0)), Some(JournalSlot(JournalSlot::COUNT - 1))] {
                 for is_unsure in [false, true] {
                     let entry = Entry { is_unsure, ..Entry::block(Order(order), slot) };
                     assert_eq!(Entry::of(entry.bits(), Order(18)), Ok(entry));

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 
 use framewright::{Order, PfnRange};
 
-use super::format::{Entry, Form, HEADER, JOURNAL, LedgerFault, Slot, Word};
+use super::format::{Entry, Form, HEADER, JOURNAL, JournalSlot, LedgerFault, Word};
 use crate::os::{self, OsError};
 
 /// Bytes that are read at a time.
@@ -38,7 +38,7 @@ impl From<OsError> for ReadError {
 
 /// A block or range that the ledger holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldRun {
     pub(crate) frames: PfnRange,
     /// Its allocation was its thread's last call: it may not have returned.
     pub(crate) in_flight: bool,
@@ -46,13 +46,13 @@ pub(crate) struct Held {
 
 /// A split that was under way. The place is the index of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Split {
+pub(crate) struct PendingSplit {
     pub(crate) at: u64,
     pub(crate) from: Order,
     pub(crate) to: Order,
 }
 
-impl Split {
+impl PendingSplit {
     fn end(&self) -> u64 {
         self.at + self.from.frames()
     }
@@ -65,13 +65,13 @@ pub(crate) struct Repair {
     pub(crate) unsure: Vec<u64>,
     /// Entries that do not count.
     pub(crate) cleared: Vec<u64>,
-    pub(crate) splits: Vec<Split>,
+    pub(crate) splits: Vec<PendingSplit>,
 }
 
 /// The content of a ledger: in ascending order, without overlaps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldRun>,
     pub(crate) repair: Repair,
 }
 
@@ -149,12 +149,12 @@ struct Reader<'f> {
 
 impl Reader<'_> {
     fn read(mut self) -> Result<Reading, LedgerFault> {
-        let mut last = vec![u64::MAX; Slot::COUNT as usize];
-        for slot in (0..Slot::COUNT).map(Slot) {
+        let mut last = vec![u64::MAX; JournalSlot::COUNT as usize];
+        for slot in (0..JournalSlot::COUNT).map(JournalSlot) {
             match self.word(slot)? {
                 Word::Nothing => {}
                 Word::Allocation(at) => last[slot.0 as usize] = at,
-                Word::Split { at, from, to } => self.split(slot, Split { at, from, to })?,
+                Word::Split { at, from, to } => self.split(slot, PendingSplit { at, from, to })?,
                 Word::Move(to) => self.relocate(slot, to)?,
             }
         }
@@ -168,7 +168,7 @@ impl Reader<'_> {
         self.words.binary_search_by_key(&place, |&(at, _)| at).map_or(0, |at| self.words[at].1)
     }
 
-    fn word(&self, slot: Slot) -> Result<Word, LedgerFault> {
+    fn word(&self, slot: JournalSlot) -> Result<Word, LedgerFault> {
         let bits = self.bits(slot.word());
         Word::of(bits, self.form.frames()).map_err(|what| self.bad_word(slot.word(), bits, what))
     }
@@ -188,9 +188,9 @@ impl Reader<'_> {
         Entry::of(self.entries[at].1, self.form.max_order).ok().filter(|entry| !entry.is_piece)
     }
 
-    fn split(&mut self, slot: Slot, split: Split) -> Result<(), LedgerFault> {
+    fn split(&mut self, slot: JournalSlot, split: PendingSplit) -> Result<(), LedgerFault> {
         let bad = |what| Err(self.bad_word(slot.word(), self.bits(slot.word()), what));
-        let Split { at, from, to } = split;
+        let PendingSplit { at, from, to } = split;
         if from > self.form.max_order || to >= from {
             return bad("splits a block into no smaller ones");
         }
@@ -205,7 +205,7 @@ impl Reader<'_> {
     }
 
     /// Finishes a move: where both places are held, the old one is not any more.
-    fn relocate(&mut self, slot: Slot, to: u64) -> Result<(), LedgerFault> {
+    fn relocate(&mut self, slot: JournalSlot, to: u64) -> Result<(), LedgerFault> {
         let place = slot.word() + 1;
         let from = self.bits(place);
         if from >= self.form.frames() || from == to {
@@ -255,8 +255,8 @@ impl Reader<'_> {
     }
 
     /// Joins the entries to blocks and ranges. `last` is the block that each slot allocated in its last call.
-    fn walk(&mut self, last: &[u64]) -> Result<Vec<Held>, LedgerFault> {
-        let (form, mut held, mut end) = (self.form, Vec::<Held>::new(), 0);
+    fn walk(&mut self, last: &[u64]) -> Result<Vec<HeldRun>, LedgerFault> {
+        let (form, mut held, mut end) = (self.form, Vec::<HeldRun>::new(), 0);
         let mut nodes = form.nodes.iter().map(|&node| form.room_of(node) >> form.page_shift);
         let mut node_end = nodes.next().unwrap_or(0);
         for &(index, bits) in self.entries.iter().filter(|&&(_, bits)| bits != 0) {
@@ -289,12 +289,12 @@ impl Reader<'_> {
             match held.last_mut() {
                 Some(range) if entry.is_piece => range.frames.end = frames.end,
                 _ => {
-                    let is_last_of = |slot: Slot| last.get(slot.0 as usize) == Some(&index);
+                    let is_last_of = |slot: JournalSlot| last.get(slot.0 as usize) == Some(&index);
                     let in_flight = entry.is_unsure || entry.slot.is_some_and(is_last_of);
                     if in_flight {
                         self.repair.unsure.push(index);
                     }
-                    held.push(Held { frames, in_flight });
+                    held.push(HeldRun { frames, in_flight });
                 }
             }
         }

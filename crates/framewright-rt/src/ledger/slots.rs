@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
-use super::format::{LINE, Slot, THREADS, Word};
+use super::format::{JournalSlot, LINE, THREADS, Word};
 use super::map::Map;
 use crate::{current, interrupts};
 
@@ -64,11 +64,11 @@ impl Slots {
 
     /// The calling context's slot; none if all lines are taken.
     #[inline]
-    pub(super) fn own(self: &Arc<Self>) -> Option<Slot> {
+    pub(super) fn own(self: &Arc<Self>) -> Option<JournalSlot> {
         let side = usize::from(interrupts::is_in());
         let (id, line) = KNOWN.with(|known| known[side][self.remembered()].get());
         let line = if id == self.id { line } else { self.find(side)? };
-        Some(Slot(2 * line + side as u32))
+        Some(JournalSlot(2 * line + side as u32))
     }
 
     const fn remembered(&self) -> usize {

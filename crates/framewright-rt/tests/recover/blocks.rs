@@ -214,6 +214,51 @@ fn a_grown_arena_has_its_held_sections_again() {
     assert_eq!((recovered.arena.present(), recovered.held.len()), (4 * MIB, 0));
 }
 
+/// A thread's last allocation is in flight until its next call, its exit, or the block's free by another thread.
+#[test]
+fn only_a_threads_own_last_block_is_in_flight() {
+    let arena = Arc::new(builder().size(4 * MIB).build().unwrap());
+    let page = || arena.alloc_owned(&Request::page(GFP_USER)).unwrap();
+    let file = file_of(&arena);
+    let in_flight = || {
+        let held = recover(&copy_of(&file)).held;
+        held.iter().filter(|held| held.in_flight()).map(|held| held.frames().start).collect::<Vec<_>>()
+    };
+    let (go, wait) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (go, wait, page) = (&go, &wait, &page);
+        let other = scope.spawn(move || {
+            sender.send(page()).unwrap();
+            go.wait();
+            wait.wait();
+            let own = page();
+            go.wait();
+            std::mem::forget(own);
+        });
+        let theirs = receiver.recv().unwrap();
+        go.wait();
+        assert_eq!(in_flight(), [theirs.pfn()]);
+        let first = theirs.pfn();
+        drop(theirs);
+        assert_eq!(in_flight(), []);
+        // The frame again, by this thread: the other's word names it still.
+        let mut again = vec![page()];
+        while again.last().is_some_and(|page| page.pfn() != first) {
+            again.push(page());
+        }
+        assert_eq!(in_flight(), [first]);
+        drop(again);
+        assert_eq!(in_flight(), []);
+        wait.wait();
+        go.wait();
+        other.join().unwrap();
+        // It has exited, so its call had returned.
+        assert_eq!(in_flight(), []);
+    });
+    assert_eq!(recover(&copy_of(&file)).held.len(), 1);
+}
+
 #[test]
 fn a_moved_page_is_held_once_where_it_is() {
     let mechanisms = Mechanisms::parse("default,compaction=emptiest").unwrap();

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use framewright::request::GFP_USER;
+use framewright::request::{GFP_ATOMIC, GFP_USER};
 use framewright::{Order, PfnRange};
+use framewright_rt::interrupts::{self, Signal};
 use framewright_rt::{Arena, PageRange, Pages, Request};
 
 use crate::log::{LANES, Log, PLACES, WORDS, stamp_of};
@@ -16,8 +17,10 @@ use crate::log::{LANES, Log, PLACES, WORDS, stamp_of};
 /// Bytes of the arena at first, and at most.
 pub(crate) const BYTES: u64 = 8 << 20;
 pub(crate) const LIMIT: u64 = 16 << 20;
-/// Threads that work; the others' lanes are free.
+/// Threads that work.
 const THREADS: usize = 4;
+/// Lane of the first thread's signal handler.
+const HANDLER: usize = THREADS;
 const JOB: &str = "FRAMEWRIGHT_RECOVER_CHILD";
 
 /// What the child does, and what it does wrong.
@@ -72,20 +75,53 @@ fn child() {
         <[u64; 5]>::try_from(job.split(' ').map(|word| word.parse().unwrap()).collect::<Vec<_>>()).unwrap();
     let open = |fd| File::options().read(true).write(true).open(format!("/proc/{pid}/fd/{fd}")).unwrap();
     let (file, log) = (open(arena), Log::map(&open(log)));
-    let builder = Arena::builder().size(BYTES).limit(LIMIT).recoverable(true).file(file.try_clone().unwrap());
+    let builder =
+        Arena::builder().size(BYTES).limit(LIMIT).recoverable(true).file(file.try_clone().unwrap()).interrupts(true);
     let arena: &Arena = Box::leak(Box::new(builder.build().unwrap()));
     let job = JOBS[number as usize];
-    let world = World { arena, log, fault: Fault { job, file }, places: std::array::from_fn(|_| Mutex::default()) };
+    let world: &World = Box::leak(Box::new(World {
+        arena,
+        log,
+        fault: Fault { job, file },
+        places: std::array::from_fn(|_| Mutex::default()),
+    }));
     if matches!(job, Job::Steps | Job::StepsWordEarly) {
-        return crate::steps::work(&world);
+        return crate::steps::work(world);
     }
+    let _ = HANDLED.set(world);
+    // SAFETY: the handler allocates and frees, and takes locks that only it takes.
+    let _handling = unsafe { interrupts::handle(libc::SIGUSR1, handler) }.unwrap();
     world.log.begin(1);
     std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
         for lane in 0..THREADS {
-            let (world, seed) = (&world, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ lane as u64);
-            scope.spawn(move || world.work(lane, seed | 1));
+            let (sender, seed) = (sender.clone(), seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ lane as u64);
+            scope.spawn(move || {
+                if lane == 0 {
+                    // SAFETY: the call takes nothing and returns a number.
+                    sender.send(unsafe { libc::pthread_self() }).unwrap();
+                }
+                world.work(lane, seed | 1);
+            });
+        }
+        let first = receiver.recv().unwrap();
+        loop {
+            // SAFETY: the thread never ends.
+            unsafe { libc::pthread_kill(first, libc::SIGUSR1) };
+            std::thread::sleep(std::time::Duration::from_micros(50));
         }
     });
+}
+
+static HANDLED: OnceLock<&'static World> = OnceLock::new();
+
+/// Allocates a page, or frees the one that it has, in the middle of anything that the first thread does.
+fn handler(_: &Signal) {
+    let Some(world) = HANDLED.get() else { return };
+    match world.frames_at(HANDLER, 0) {
+        None => world.alloc(HANDLER, 0, 1, || world.arena.alloc(&Request::page(GFP_ATOMIC)).ok().map(Own::Block)),
+        Some(_) => world.free(HANDLER, HANDLER, 0),
+    }
 }
 
 /// A block or range that the child holds.
