@@ -5,10 +5,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use framewright::request::{GFP_ATOMIC, GFP_USER};
-use framewright::{Order, PfnRange};
+use framewright::{Mechanisms, Order, PfnRange};
 use framewright_rt::interrupts::{self, Signal};
 use framewright_rt::{Arena, PageRange, Pages, Request};
 
@@ -38,9 +38,12 @@ pub(crate) enum Job {
     Steps,
     /// As [`Job::Steps`]; the journal's word is gone before a block was returned.
     StepsWordEarly,
+    /// Movable pages move, and the thread that moves them is stepped.
+    Moves,
 }
 
-const JOBS: [Job; 6] = [Job::Random, Job::EntryLate, Job::WordEarly, Job::ClearLate, Job::Steps, Job::StepsWordEarly];
+const JOBS: [Job; 7] =
+    [Job::Random, Job::EntryLate, Job::WordEarly, Job::ClearLate, Job::Steps, Job::StepsWordEarly, Job::Moves];
 
 /// The files that a child and its parent share.
 pub(crate) struct Files {
@@ -77,7 +80,8 @@ fn child() {
     let (file, log) = (open(arena), Log::map(&open(log)));
     let builder =
         Arena::builder().size(BYTES).limit(LIMIT).recoverable(true).file(file.try_clone().unwrap()).interrupts(true);
-    let arena: &Arena = Box::leak(Box::new(builder.build().unwrap()));
+    let builder = builder.mechanisms(Mechanisms::parse("default,compaction=emptiest").unwrap());
+    let arena: &Arc<Arena> = Box::leak(Box::new(Arc::new(builder.build().unwrap())));
     let job = JOBS[number as usize];
     let world: &World = Box::leak(Box::new(World {
         arena,
@@ -85,8 +89,10 @@ fn child() {
         fault: Fault { job, file },
         places: std::array::from_fn(|_| Mutex::default()),
     }));
-    if matches!(job, Job::Steps | Job::StepsWordEarly) {
-        return crate::steps::work(world);
+    match job {
+        Job::Steps | Job::StepsWordEarly => return crate::steps::work(world),
+        Job::Moves => return crate::steps::move_pages(world),
+        _ => {}
     }
     let _ = HANDLED.set(world);
     // SAFETY: the handler allocates and frees, and takes locks that only it takes.
@@ -149,7 +155,7 @@ impl Own {
 
 /// The arena, its log, and what is held.
 pub(crate) struct World {
-    pub(crate) arena: &'static Arena,
+    pub(crate) arena: &'static Arc<Arena>,
     pub(crate) log: Log,
     fault: Fault,
     places: [Mutex<Option<Own>>; LANES * PLACES],

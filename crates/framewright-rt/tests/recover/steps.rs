@@ -16,7 +16,7 @@ use framewright_rt::{Pages, Request};
 use libc::{SIGTRAP, SIGURG, c_int, pid_t};
 
 use crate::blocks::recover;
-use crate::child::{Files, Job, LIMIT, Own, World};
+use crate::child::{BYTES, Files, Job, LIMIT, Own, World};
 use crate::kills::kills;
 use crate::log::{Log, compare};
 
@@ -86,6 +86,42 @@ pub(crate) fn work(world: &World) {
             call(world);
             libc::raise(SIGURG);
         }
+        libc::_exit(0);
+    }
+}
+
+/// Pages that move, each with its number as contents.
+const KEYS: std::ops::Range<u64> = 0..4;
+
+/// The child's work: a page in each of a few pageblocks, which compaction brings together.
+pub(crate) fn move_pages(world: &World) {
+    let page = |key: u64| {
+        let fill = |bytes: &mut [u8]| bytes[..8].copy_from_slice(&key.to_le_bytes());
+        world.arena.alloc_movable(&Request::page(GFP_USER), key, fill).unwrap()
+    };
+    let all: Vec<_> = (0..BYTES >> 12).map(|number| page(number / 512)).collect();
+    // One page of each pageblock stays.
+    let mut missing: Vec<u64> = KEYS.collect();
+    for page in all {
+        match missing.iter().position(|&key| key == page.key()) {
+            Some(at) => {
+                missing.remove(at);
+                std::mem::forget(page);
+            }
+            None => drop(page),
+        }
+    }
+    world.arena.drain();
+    // The journal's word names it: so the parent finds the thread's line. It moves as well.
+    std::mem::forget(page(KEYS.end));
+    // SAFETY: as in `work`.
+    unsafe {
+        assert_eq!(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0), 0);
+        world.log.begin(libc::gettid() as u64);
+        libc::raise(SIGURG);
+        libc::raise(SIGURG);
+        world.arena.compact(framewright::NodeId(0));
+        libc::raise(SIGURG);
         libc::_exit(0);
     }
 }
@@ -172,12 +208,17 @@ fn ledger(file: &File) -> (&'static [AtomicU64], &'static [AtomicU64]) {
     words.split_at(JOURNAL)
 }
 
-/// Recovers a copy of the child's files, and compares.
-fn compare_copy(files: &Files, log: &Log) -> Result<(), String> {
+/// A copy of the arena's file as it is at this moment.
+fn copy(files: &Files) -> File {
     let mut copy = File::from(rustix::fs::memfd_create("copy", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
     let mut source = File::open(format!("/proc/self/fd/{}", files.arena.as_raw_fd())).unwrap();
     std::io::copy(&mut source, &mut copy).unwrap();
-    let recovered = recover(&copy);
+    copy
+}
+
+/// Recovers a copy of the child's files, and compares.
+fn compare_copy(files: &Files, log: &Log) -> Result<(), String> {
+    let recovered = recover(&copy(files));
     compare(&log.snapshot(), &recovered.arena, &recovered.held)?;
     Ok(())
 }
@@ -230,6 +271,39 @@ fn no_instruction_of_a_call_is_one_to_lose_a_block_at() {
 fn a_planted_mistake_is_found_by_steps() {
     let difference = step_all(Job::StepsWordEarly).unwrap_err();
     println!("{difference}");
+}
+
+/// Each page is held once at every instruction of a move, where its contents are.
+#[test]
+fn a_page_that_moves_is_held_once() {
+    stay_on_one_processor();
+    let stepped = Stepped::start(Job::Moves);
+    let (journal, table) = ledger(&stepped.files.arena);
+    let line = journal.iter().position(|word| word.load(Relaxed) != 0).unwrap() / 8 * 8;
+    let state = || journal[line..line + 8].iter().chain(table).map(|word| word.load(Relaxed)).collect::<Vec<_>>();
+    let mut places = std::collections::BTreeSet::new();
+    let (mut last, mut states) = (Vec::new(), 0);
+    let steps = stepped.step(|step| {
+        let now = state();
+        if now == last {
+            return;
+        }
+        last = now;
+        states += 1;
+        let recovered = recover(&copy(&stepped.files));
+        let key = |held: &framewright_rt::HeldFrames| {
+            let at = recovered.arena.address(held.frames().start).unwrap();
+            // SAFETY: the frames are memory of the arena, and no code uses them now.
+            u64::from_le_bytes(unsafe { at.cast::<[u8; 8]>().read() })
+        };
+        let mut keys: Vec<u64> = recovered.held.iter().map(key).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, (0..=KEYS.end).collect::<Vec<_>>(), "instruction {step}: {:?}", recovered.held);
+        places.insert(recovered.held.iter().map(|held| held.frames().start).collect::<Vec<_>>());
+    });
+    println!("{steps} instructions, {states} states, pages at {} places", places.len());
+    assert!(places.len() > 2, "no page has moved: {places:?}");
+    stepped.kill();
 }
 
 /// Kills after so many instructions of so many calls.
