@@ -56,12 +56,18 @@ impl Inner {
         // Both compiled here, and not by one more call: this is one place for all blocks.
         let pages = self.allocator();
         let free = || if order == Order(0) { pages.free(pfn, Order(0)) } else { pages.free(pfn, order) };
-        self.settle_free(self.disown(PfnRange::block(pfn, order), free), pfn, order);
+        let frames = PfnRange::block(pfn, order);
+        let freed = if self.ledger.is_some() {
+            self.release(frames, || pages.free(pfn, order))
+        } else {
+            self.disown(frames, free)
+        };
+        self.settle_free(freed, pfn, order);
     }
 
     /// Frees a range that has no owner any more; counts a refusal.
     pub(super) fn free_range(&self, range: PfnRange) {
-        if self.disown(range, || self.allocator().free_range(range)).is_err() {
+        if self.release(range, || self.allocator().free_range(range)).is_err() {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -83,7 +89,7 @@ impl Inner {
         // In a fork's child that must not use the arena the block is the parent's.
         let may_retry = |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.refuses();
         while tries < FREE_TRIES && may_retry(error) {
-            match self.disown(PfnRange::block(pfn, order), || self.allocator().free_nolock(pfn, order)) {
+            match self.release(PfnRange::block(pfn, order), || self.allocator().free_nolock(pfn, order)) {
                 Ok(()) => return,
                 Err(again) => error = again,
             }
@@ -145,23 +151,36 @@ impl Inner {
         }
     }
 
-    /// Frees a block or range by `free`, and forgets it and its owner unless that is refused.
+    /// Frees a block or range by `free`, and forgets its owner unless that is refused.
     #[inline(always)]
     pub(super) fn disown(
         &self,
         frames: PfnRange,
         free: impl FnOnce() -> Result<(), FreeError>,
     ) -> Result<(), FreeError> {
-        let free = || match self.tags() {
+        match self.tags() {
             None => free(),
             Some(tags) => tags.free(frames, free),
-        };
-        match &self.ledger {
-            None => free(),
-            // In a fork's child that must not use the arena the block is the parent's.
-            Some(_) if self.refuses() => free(),
-            Some(ledger) => ledger.free(frames, free),
         }
+    }
+
+    /// Like [`Inner::disown`], and takes it out of the ledger if the arena keeps one.
+    ///
+    /// A caller on a hot path asks for a ledger itself: there the compiler inlines one `free`.
+    #[inline(never)]
+    pub(super) fn release(
+        &self,
+        frames: PfnRange,
+        free: impl FnOnce() -> Result<(), FreeError>,
+    ) -> Result<(), FreeError> {
+        // In a fork's child that must not use the arena the block is the parent's.
+        let ledger = self.ledger.as_ref().filter(|_| !self.refuses());
+        let left = ledger.and_then(|ledger| ledger.leave(frames));
+        let freed = self.disown(frames, free);
+        if let (Some(ledger), Some(entry), Err(_)) = (ledger, left, &freed) {
+            ledger.enter_again(frames, entry);
+        }
+        freed
     }
 
     pub(super) fn refuses(&self) -> bool {

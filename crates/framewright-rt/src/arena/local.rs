@@ -96,7 +96,13 @@ impl<'a> LocalArena<'a> {
         }
         let (pfn, order) = pages.into_raw();
         let inner = &self.arena.inner;
-        inner.settle_free(inner.disown(PfnRange::block(pfn, order), || self.local.free(pfn, order)), pfn, order);
+        let frames = PfnRange::block(pfn, order);
+        let freed = if inner.ledger.is_some() {
+            inner.release(frames, || self.local.free(pfn, order))
+        } else {
+            inner.disown(frames, || self.local.free(pfn, order))
+        };
+        inner.settle_free(freed, pfn, order);
     }
 }
 

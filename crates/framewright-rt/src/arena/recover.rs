@@ -102,7 +102,7 @@ impl HeldFrames {
     /// Takes it over as a block; it is freed when dropped.
     ///
     /// # Errors
-    /// It is a range of several blocks, or another arena's; then it is returned.
+    /// It is a range of several blocks, or another arena's, or this is a fork's child; then it is returned.
     pub fn into_block<H: Handle>(self, arena: H) -> Result<Block<H>, HeldFrames> {
         match self.order {
             Some(order) if self.confirm(&arena) => {
@@ -116,7 +116,7 @@ impl HeldFrames {
     /// Takes it over as a range, also if it is one block; it is freed when dropped.
     ///
     /// # Errors
-    /// It is another arena's; then it is returned.
+    /// It is another arena's, or this is a fork's child; then it is returned.
     pub fn into_range<H: Handle>(self, arena: H) -> Result<PageRange<H>, HeldFrames> {
         if !self.confirm(&arena) {
             return Err(self);
@@ -125,9 +125,9 @@ impl HeldFrames {
         Ok(unsafe { PageRange::new(arena, self.frames) })
     }
 
-    /// Notes that it is taken over, if it is this arena's.
+    /// Notes that it is taken over, if it is this arena's and this process'.
     fn confirm(&self, arena: &Arena) -> bool {
-        let own = arena.inner.ledger.as_ref().filter(|ledger| ledger.id() == self.ledger);
+        let own = arena.inner.ledger.as_ref().filter(|ledger| ledger.id() == self.ledger && !arena.inner.refuses());
         own.is_some_and(|ledger| {
             ledger.confirm(self.frames.start);
             true

@@ -119,22 +119,17 @@ impl Ledger {
         self.set(self.index(frames.start), Some(first));
     }
 
-    /// Frees by `free`, and takes the block or range out first. If the free is refused, it is entered again.
-    ///
-    /// Memory that is not in the ledger as these frames is left as it is there: it came from the allocator's own calls,
-    /// or `free` refuses it.
-    pub(crate) fn free(&self, frames: PfnRange, free: impl FnOnce() -> Result<(), FreeError>) -> Result<(), FreeError> {
-        let left = self.leave(frames);
-        let freed = free();
-        if let (Some(entry), Err(_)) = (left, &freed) {
-            self.set_range(frames, entry);
-        }
-        freed
+    /// Enters a block or range again whose free was refused.
+    #[cold]
+    pub(crate) fn enter_again(&self, frames: PfnRange, entry: Entry) {
+        self.set_range(frames, entry);
     }
 
-    /// Takes a block or range out. Returns its entry, if it was there.
-    #[inline(never)]
-    fn leave(&self, frames: PfnRange) -> Option<Entry> {
+    /// Takes a block or range out, before it is freed. Returns its entry, if it was there.
+    ///
+    /// Memory that is not in the ledger as these frames is left as it is there: it came from the allocator's own calls,
+    /// or its free will be refused.
+    pub(crate) fn leave(&self, frames: PfnRange) -> Option<Entry> {
         // The slot's last allocation has returned, whatever becomes of this call.
         self.note(self.slots.own(), Word::Nothing);
         if let Some(order) = self.block_of(frames) {

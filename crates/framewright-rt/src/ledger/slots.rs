@@ -51,6 +51,8 @@ pub(super) struct Slots {
     /// Number of the ledger in this process.
     pub(super) id: u64,
     pub(super) map: Map,
+    /// A fork's child has the map as well, and leaves it to its parent.
+    process: u32,
     /// Mark of the thread that has the line; 0 for none.
     owners: Box<[AtomicUsize]>,
 }
@@ -59,7 +61,7 @@ impl Slots {
     pub(super) fn new(map: Map) -> Arc<Slots> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let owners = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
-        Arc::new(Slots { id: IDS.fetch_add(1, Relaxed), map, owners })
+        Arc::new(Slots { id: IDS.fetch_add(1, Relaxed), map, process: std::process::id(), owners })
     }
 
     /// The calling context's slot; none if all lines are taken.
@@ -113,11 +115,49 @@ impl Slots {
 
     /// Frees the line of a thread that exits: its last call has returned.
     fn give_back(&self, line: usize) {
+        if self.process != std::process::id() {
+            return;
+        }
         let words = self.map.words().get(line * LINE..).unwrap_or_default();
         words.iter().take(LINE).for_each(|word| word.store(Word::Nothing.bits(), Relaxed));
         if let Some(owner) = self.owners.get(line) {
             // ORDER: Release. The line is empty by then; partner: the Acquire in `take`.
             owner.store(0, Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use framewright::{Order, Pfn};
+
+    use super::*;
+    use crate::ledger::format::Form;
+    use crate::os::sealed_memfd;
+
+    /// Lines are the threads' as long as they live. One thread too many has none, and gets the next one that is free.
+    #[test]
+    fn a_thread_has_a_line_until_it_exits() {
+        let max_order = Order(9);
+        let form = Form { page_shift: 12, max_order, first: Pfn(0), movable: 0, limit: None, nodes: vec![2 << 20] };
+        let file = sealed_memfd("framewright-test", form.file() as usize).unwrap();
+        let slots = Slots::new(Map::new(file.as_fd(), &form).unwrap());
+        let own = slots.own().unwrap();
+        assert_eq!((slots.own(), own.0 % 2), (Some(own), 0));
+        let other = || std::thread::scope(|scope| scope.spawn(|| slots.own()).join().unwrap());
+        assert!(other().is_some_and(|other| other != own));
+        assert_eq!(slots.owners.iter().filter(|owner| owner.load(Relaxed) != 0).count(), 1, "the other was given back");
+        for owner in slots.owners.iter().filter(|owner| owner.load(Relaxed) == 0) {
+            owner.store(1, Relaxed);
+        }
+        assert_eq!((other(), slots.own()), (None, Some(own)));
+        slots.give_back(7);
+        assert_eq!(other(), Some(JournalSlot(14)));
+        // Another ledger at the place where the thread remembers this one, and this one again.
+        let more: Vec<_> = (0..REMEMBERED).map(|_| Slots::new(Map::new(file.as_fd(), &form).unwrap())).collect();
+        assert!(more.iter().all(|slots| slots.own().is_some()));
+        assert_eq!(slots.own(), Some(own));
     }
 }

@@ -127,36 +127,22 @@ impl Lane<'_> {
     }
 }
 
+/// Held blocks by their first frame, each with whether it is in flight.
+type Left = BTreeMap<u64, (PfnRange, bool)>;
+
 /// Compares what was recovered with the log; an error says what differs.
-///
-/// `contents` returns the first bytes of a block.
 pub(crate) fn compare(words: &[u64], arena: &Arena, held: &[HeldFrames]) -> Result<(), String> {
-    let mut left: BTreeMap<u64, (PfnRange, bool)> =
-        held.iter().map(|held| (held.frames().start.0, (held.frames(), held.in_flight()))).collect();
+    let mut left: Left = held.iter().map(|held| (held.frames().start.0, (held.frames(), held.in_flight()))).collect();
     if left.len() != held.len() {
         return Err("two held blocks begin at one frame".into());
     }
     let lanes: Vec<&[u64]> = words.chunks_exact(LANE).collect();
     let last: Vec<u64> = lanes.iter().map(|lane| lane[1]).collect();
-    let splits: Vec<(PfnRange, u64)> = lanes
-        .iter()
-        .filter(|lane| lane[2] != 0)
-        .map(|lane| (frames_of(lane[2] & (1 << 56) - 1), lane[2] >> 56))
-        .collect();
-    for &(block, pieces) in &splits {
-        let inside: Vec<u64> = left.range(block.start.0..block.end.0).map(|(&start, _)| start).collect();
-        let sizes: Vec<u64> = inside.iter().map(|start| left[start].0.frames()).collect();
-        let (whole, piece) = (block.frames(), block.frames() / pieces);
-        if sizes != [whole] && sizes != vec![piece; pieces as usize] {
-            return Err(format!("{block} was being split into {pieces} pieces, and is {sizes:?}"));
-        }
-        left.retain(|start, _| !inside.contains(start));
-    }
-    let in_split = |frames: PfnRange| splits.iter().any(|(block, _)| !block.intersect(frames).is_empty());
+    let splits = take_splits(&lanes, &mut left)?;
     let noted = || lanes.iter().flat_map(|lane| &lane[4..]).copied().filter(|&word| word != 0);
     for word in noted().filter(|word| word & FREEING == 0) {
         let frames = frames_of(word);
-        if in_split(frames) {
+        if splits.iter().any(|block| !block.intersect(frames).is_empty()) {
             continue;
         }
         match left.remove(&frames.start.0) {
@@ -174,14 +160,42 @@ pub(crate) fn compare(words: &[u64], arena: &Arena, held: &[HeldFrames]) -> Resu
             return Err(format!("the contents of {frames} are {stamp:x?}"));
         }
     }
-    // Last the frees that have begun. The frames may be another caller's by now.
+    // Then the frees that have begun. The frames may be another caller's by now.
     for frames in noted().filter(|word| word & FREEING != 0).map(frames_of) {
         if left.get(&frames.start.0).is_some_and(|(found, _)| *found == frames) {
             left.remove(&frames.start.0);
         }
     }
-    // What is left was being allocated. A call for one block has at most that one, in flight. A bulk call may have
-    // more: each of its blocks is an allocation, and all but one of them have returned.
+    take_begun(&lanes, &mut left)?;
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("held, and never allocated or freed before: {:?}", left.values()))
+    }
+}
+
+/// Takes out the blocks that were being split, which are whole or in all pieces. Returns them.
+fn take_splits(lanes: &[&[u64]], left: &mut Left) -> Result<Vec<PfnRange>, String> {
+    let mut splits = Vec::new();
+    for word in lanes.iter().map(|lane| lane[2]).filter(|&word| word != 0) {
+        let (block, pieces) = (frames_of(word & ((1 << 56) - 1)), word >> 56);
+        let inside: Vec<u64> = left.range(block.start.0..block.end.0).map(|(&start, _)| start).collect();
+        let sizes: Vec<u64> = inside.iter().map(|start| left[start].0.frames()).collect();
+        let (whole, piece) = (block.frames(), block.frames() / pieces);
+        if sizes != [whole] && sizes != vec![piece; pieces as usize] {
+            return Err(format!("{block} was being split into {pieces} pieces, and is {sizes:?}"));
+        }
+        left.retain(|start, _| !inside.contains(start));
+        splits.push(block);
+    }
+    Ok(splits)
+}
+
+/// Takes out the blocks of allocations that had begun.
+///
+/// A call for one block has at most that one, in flight. A bulk call may have more: each of its blocks is an allocation,
+/// and all but one of them have returned.
+fn take_begun(lanes: &[&[u64]], left: &mut Left) -> Result<(), String> {
     let begun: Vec<(u64, usize)> =
         lanes.iter().filter(|lane| lane[0] != 0).map(|lane| (lane[0] >> 8, (lane[0] & 0xff) as usize)).collect();
     for &(frames, _) in &begun {
@@ -193,9 +207,5 @@ pub(crate) fn compare(words: &[u64], arena: &Arena, held: &[HeldFrames]) -> Resu
         }
         left.retain(|_, (held, _)| held.frames() != frames);
     }
-    if left.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("held, and never allocated or freed before: {:?}", left.values()))
-    }
+    Ok(())
 }
