@@ -52,9 +52,12 @@ pub enum ArenaError {
     /// The file handed in is not empty: it may be an arena's that can be recovered.
     #[error("a new arena needs an empty file, and this one has {}", Bytes(*.bytes))]
     FileNotEmpty { bytes: u64 },
-    /// The backing is a file's, and no file was handed in; or it was locked by another process.
-    #[error("{0}")]
-    NoFile(&'static str),
+    /// The file handed in is locked by another arena that keeps a ledger there.
+    #[error("another arena uses the file")]
+    FileInUse,
+    /// The backing is a file's, and no file was handed in ([`crate::ArenaBuilder::file`]).
+    #[error("an arena in a file needs a file")]
+    NoFile,
     /// The option does not go together with [`crate::ArenaBuilder::recoverable`].
     #[error("an arena with {option} cannot be recoverable")]
     NotRecoverable { option: &'static str },

@@ -15,7 +15,7 @@ use framewright::{Allocator, Layout, NodeId, Pfn, PfnRange};
 use super::arena::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Transparent};
 use super::builder::{ArenaBuilder, Part};
-use super::file::Kept;
+use super::file::{Kept, Made};
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::OwnerTable;
@@ -26,6 +26,7 @@ use super::shape::{Runner, Shape, too_large};
 use super::sizing::{Sizing, Watch};
 use crate::contents::Memory;
 use crate::error::ArenaError;
+use crate::ledger::entries::Ledger;
 use crate::ledger::format::Form;
 use crate::movable::Pool;
 use crate::os::{self, Placement};
@@ -46,10 +47,10 @@ impl ArenaBuilder {
         self.check_recoverable()?;
         let (shape, runner) = self.shape()?;
         let form = self.recoverable.then(|| self.form(&shape));
-        let file = self.make_file(form.as_ref().map_or(shape.bytes, Form::file))?;
-        let built = self.build_over(&shape, runner, form.as_ref(), file);
-        if let (Err(_), Some(given)) = (&built, &self.file) {
-            // It was empty. An error of this leaves a file of zeros.
+        let made = self.make_file(form.as_ref().map_or(shape.bytes, Form::file))?;
+        let built = self.build_over(&shape, runner, form.as_ref(), made);
+        if let (Err(_), Backing::File, Some(given)) = (&built, self.backing, &self.file) {
+            // It was empty. If this fails, it is a file of zeros.
             let _ = os::set_file_len(given.as_fd(), 0);
         }
         built
@@ -61,14 +62,18 @@ impl ArenaBuilder {
         shape: &Shape,
         runner: Runner,
         form: Option<&Form>,
-        file: Option<OwnedFd>,
+        made: Option<Made>,
     ) -> Result<Arena, ArenaError> {
         let layout = Layout::of(&self.config(shape))?;
-        let ledger = form.zip(file.as_ref()).map(|(form, file)| Self::new_ledger(file, form)).transpose()?;
+        let (file, lock) = made.map_or((None, None), |made| (Some(made.file), made.lock));
+        let kept = match form.zip(lock) {
+            Some((form, lock)) => Some((Arc::new(Ledger::map(lock, form)?), form)),
+            None => None,
+        };
         let memory = self.map(shape, file)?;
-        let kept = ledger.as_ref().map(|ledger| Kept { ledger: Arc::clone(ledger), held: &[] });
-        let arena = self.boot(shape, runner, &layout, memory, kept)?;
-        if let Some((ledger, form)) = ledger.zip(form) {
+        let empty = kept.as_ref().map(|(ledger, _)| Kept { ledger: Arc::clone(ledger), held: &[] });
+        let arena = self.boot(shape, runner, &layout, memory, empty)?;
+        if let Some((ledger, form)) = kept {
             ledger.begin(form)?;
         }
         Ok(arena)

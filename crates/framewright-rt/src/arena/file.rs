@@ -14,6 +14,12 @@ use crate::ledger::entries::Ledger;
 use crate::ledger::format::Form;
 use crate::os::{self, sealed_memfd};
 
+/// A file for an arena's memory, and the same file opened once more and locked, if it has a ledger.
+pub(super) struct Made {
+    pub(super) file: OwnedFd,
+    pub(super) lock: Option<OwnedFd>,
+}
+
 /// The ledger of an arena that is being built, and the blocks that it holds from before.
 pub(super) struct Kept<'h> {
     pub(super) ledger: Arc<Ledger>,
@@ -22,22 +28,38 @@ pub(super) struct Kept<'h> {
 
 impl ArenaBuilder {
     /// Makes the file that the memory lies in, or the one handed in as long as that.
-    pub(super) fn make_file(&self, len: u64) -> Result<Option<OwnedFd>, ArenaError> {
+    ///
+    /// A file with a ledger is locked before anything is done to it.
+    pub(super) fn make_file(&self, len: u64) -> Result<Option<Made>, ArenaError> {
         match (self.backing, &self.file) {
             (Backing::Memfd, _) => {
                 let len = usize::try_from(len).map_err(|_| too_large(len))?;
-                Ok(Some(sealed_memfd("framewright", len)?))
+                let file = sealed_memfd("framewright", len)?;
+                Ok(Some(Made { lock: self.lock(&file)?, file }))
             }
-            (Backing::File, Some(file)) => {
-                let bytes = os::file_len(file.as_fd())?;
+            (Backing::File, Some(given)) => {
+                let file = os::duplicate(given.as_fd())?;
+                let made = Made { lock: self.lock(&file)?, file };
+                let bytes = os::file_len(made.file.as_fd())?;
                 if bytes != 0 {
                     return Err(ArenaError::FileNotEmpty { bytes });
                 }
-                let own = os::duplicate(file.as_fd())?;
-                os::set_file_len(own.as_fd(), len)?;
-                Ok(Some(own))
+                os::set_file_len(made.file.as_fd(), len)?;
+                Ok(Some(made))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Locks a file that is to have a ledger.
+    fn lock(&self, file: &OwnedFd) -> Result<Option<OwnedFd>, ArenaError> {
+        if !self.recoverable {
+            return Ok(None);
+        }
+        let own = os::reopen(file.as_fd())?;
+        match os::lock(own.as_fd())? {
+            true => Ok(Some(own)),
+            false => Err(ArenaError::FileInUse),
         }
     }
 
@@ -67,14 +89,5 @@ impl ArenaBuilder {
             limit: self.limit,
             nodes: self.parts.iter().map(|part| part.bytes).collect(),
         }
-    }
-
-    /// Maps a ledger over a file that was just made, unless another arena has the file.
-    pub(super) fn new_ledger(file: &OwnedFd, form: &Form) -> Result<Arc<Ledger>, ArenaError> {
-        let own = os::reopen(file.as_fd())?;
-        if !os::lock(own.as_fd())? {
-            return Err(ArenaError::NoFile("the file is locked by another arena"));
-        }
-        Ok(Arc::new(Ledger::map(own, form)?))
     }
 }

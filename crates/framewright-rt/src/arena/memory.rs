@@ -37,7 +37,7 @@ impl ArenaMemory {
             Backing::Private if may_grow => (Mapping::new(Backed::Reserved, len, align)?, None),
             Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
             Backing::Memfd | Backing::File => {
-                let file = file.ok_or(ArenaError::NoFile("memory of a file needs a file"))?;
+                let file = file.ok_or(ArenaError::NoFile)?;
                 let mapping = Mapping::new(Backed::File(file.as_fd(), 0), len, align)?;
                 if may_grow {
                     // SAFETY: just mapped, so no code refers to it.
