@@ -49,6 +49,18 @@ pub enum ArenaError {
     /// The option changes how memory is mapped, and memory handed in is mapped already.
     #[error("{option} is up to who mapped the memory that was handed in")]
     NotOurs { option: &'static str },
+    /// The file handed in is not empty: it may be an arena's that can be recovered.
+    #[error("a new arena needs an empty file, and this one has {}", Bytes(*.bytes))]
+    FileNotEmpty { bytes: u64 },
+    /// The file handed in is locked by another arena that keeps a ledger there.
+    #[error("another arena uses the file")]
+    FileInUse,
+    /// The backing is a file's, and no file was handed in ([`crate::ArenaBuilder::file`]).
+    #[error("an arena in a file needs a file")]
+    NoFile,
+    /// The option does not go together with [`crate::ArenaBuilder::recoverable`].
+    #[error("an arena with {option} cannot be recoverable")]
+    NotRecoverable { option: &'static str },
     /// The pool has too few free huge pages.
     #[error(
         "fewer than {needed} huge pages of {page} are free; as root, raise \

@@ -21,6 +21,7 @@ mod thread;
 mod native;
 mod fork;
 mod error;
+mod ledger;
 mod cpus;
 pub mod interrupts;
 mod current;
@@ -42,8 +43,8 @@ pub use framewright::{AllocError, NodeId, Order, Request, request};
 pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, ArenaState, ArenaStats, BackgroundReclaim, Backing, Cause, Change, Commit,
-    Contents, ContentsMut, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock, OwnerTotal,
-    Owners, PageRange, Placement, Relief, Transparent, Trimmed, pages,
+    Contents, ContentsMut, HeldFrames, HugePage, LocalArena, LowMemory, MovablePage, NodeReport, Outcome, OwnedBlock,
+    OwnerTotal, Owners, PageRange, Placement, RecoverError, Recovered, Relief, Transparent, Trimmed, pages,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
@@ -53,6 +54,7 @@ pub use cpus::{CpuMode, RseqUnavailable};
 pub use current::mark as thread_mark;
 pub use error::ArenaError;
 pub use export::{Export, ReportFile};
+pub use ledger::format::LedgerFault;
 pub use movable::{Leaving, MovableReport, Moving, PageOwner, Scan, Shrink};
 pub use native::{Native, NativePin};
 pub use owner::Owner;
@@ -74,6 +76,11 @@ struct Embedding;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/growing-arenas.md")]
 struct GrowingArenas;
+
+/// And that of the page on crash recovery.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/recovery.md")]
+struct Recovery;
 
 /// And that of the page on movable memory.
 #[cfg(doctest)]

@@ -26,6 +26,7 @@ use crate::background::{Background, DrainIdle};
 use crate::contents::Memory;
 use crate::error::ArenaError;
 use crate::export::{Export, ExportError};
+use crate::ledger::entries::Ledger;
 use crate::movable::{FreesBlocks, MovableReport, Pool};
 use crate::native::Native;
 use crate::owner::Owner;
@@ -61,7 +62,7 @@ impl Arena {
     pub(super) fn new(
         allocator: Allocator<'static, Native>,
         metadata: Metadata,
-        (memory, contents): (ArenaMemory, Memory),
+        (memory, contents, ledger): (ArenaMemory, Memory, Option<Arc<Ledger>>),
         pool: Arc<Pool>,
         sizing: Sizing,
         (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
@@ -69,7 +70,7 @@ impl Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
         let state = ArenaState::new(allocator);
-        let inner = Inner { state, _metadata: metadata, owners, memory, pool, refused, quiet, at_work, sizing };
+        let inner = Inner { state, _metadata: metadata, owners, ledger, memory, pool, refused, quiet, at_work, sizing };
         let inner = Arc::new(inner);
         let owner: Weak<dyn FreesBlocks> = Arc::<Inner>::downgrade(&inner);
         inner.pool.settle_in(owner, contents, report.nodes.iter().map(|node| node.range));
@@ -107,7 +108,8 @@ impl Arena {
     ///
     /// # Safety
     /// A caller that frees, splits, moves or withholds a frame through it owns that frame: it allocated it there, or
-    /// has it by [`crate::Pages::into_raw`]. Blocks that others hold as [`crate::Pages`] must stay theirs.
+    /// has it by [`crate::Pages::into_raw`]. Blocks that others hold as [`crate::Pages`] must stay theirs. In a
+    /// recoverable arena it frees or splits only what it allocated here: the ledger does not learn of these calls.
     pub unsafe fn allocator(&self) -> &Allocator<'static, Native> {
         self.inner.allocator()
     }
@@ -206,9 +208,10 @@ impl Arena {
         }
     }
 
-    /// The file of a memfd arena, for another process to map; none for other memory.
+    /// The file of a memfd arena, for another process to map; that handed in, if one was; none for other memory.
     ///
-    /// It is sealed against changes of its size. Its offsets count from the first frame's address.
+    /// A memfd is sealed against changes of its size. Offsets count from the first frame's address. The file of a
+    /// recoverable arena is longer than its memory: the rest is its ledger.
     ///
     /// # Safety
     /// Through this file the arena's memory can be written without the knowledge of [`crate::Pages`]. A writer, here or
@@ -302,7 +305,11 @@ impl Arena {
     /// Makes smaller blocks out of an allocated one.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
         let stamp = self.inner.stamp_of(pfn);
-        self.inner.allocator().split(pfn, from, to)?;
+        let split = || self.inner.allocator().split(pfn, from, to);
+        match &self.inner.ledger {
+            Some(ledger) if !self.inner.refuses() => ledger.split(pfn, (from, to), split)?,
+            _ => split()?,
+        }
         if let Some(stamp) = stamp {
             self.inner.stamp(PfnRange::block(pfn, from), stamp);
         }

@@ -15,6 +15,7 @@ use crate::os::{HugePage, OsError, Placement};
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
 /// | [`Backing::Memfd`] | shared; only the parent allocates | as for private memory | yes, in all processes |
+/// | [`Backing::File`] | as for a memfd | at the first touch, by `SIGBUS` | yes, if the file may have holes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.
@@ -26,6 +27,8 @@ pub enum Backing {
     Private,
     /// A sealed memfd, mapped shared, which other processes can map as well: see [`crate::Arena::memfd`].
     Memfd,
+    /// A file of the caller's, mapped shared ([`crate::ArenaBuilder::file`]).
+    File,
     /// Huge pages out of the kernel's pool, set aside when the arena is built.
     ///
     /// The allocator's page stays the same: frames of 4 KiB by default, cut out of huge pages. So small blocks profit
@@ -38,6 +41,7 @@ impl fmt::Display for Backing {
         match self {
             Backing::Private => f.write_str("private"),
             Backing::Memfd => f.write_str("memfd"),
+            Backing::File => f.write_str("file"),
             Backing::Hugetlb(page) => write!(f, "hugetlb of {page}"),
         }
     }

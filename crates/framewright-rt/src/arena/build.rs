@@ -5,14 +5,17 @@
 //! mapped, and the allocator is booted over both. If any step fails, the owners of all earlier parts give them back.
 
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use framewright::request::GFP_NOWAIT;
 use framewright::{Allocator, Layout, NodeId, Pfn, PfnRange};
 
 use super::arena::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Transparent};
 use super::builder::{ArenaBuilder, Part};
+use super::file::{Kept, Made};
 use super::memory::ArenaMemory;
 use super::metadata::Metadata;
 use super::owners::OwnerTable;
@@ -23,8 +26,10 @@ use super::shape::{Runner, Shape, too_large};
 use super::sizing::{Sizing, Watch};
 use crate::contents::Memory;
 use crate::error::ArenaError;
+use crate::ledger::entries::Ledger;
+use crate::ledger::format::Form;
 use crate::movable::Pool;
-use crate::os::Placement;
+use crate::os::{self, Placement};
 
 impl Arena {
     /// Describes an arena.
@@ -39,12 +44,46 @@ impl ArenaBuilder {
     /// # Errors
     /// A fault of the description, or the system call that failed. Nothing is left mapped then.
     pub fn build(self) -> Result<Arena, ArenaError> {
+        self.check_recoverable()?;
         let (shape, runner) = self.shape()?;
-        let layout = Layout::of(&self.config(&shape))?;
+        let form = self.recoverable.then(|| self.form(&shape));
+        let made = self.make_file(form.as_ref().map_or(shape.bytes, Form::file))?;
+        let built = self.build_over(&shape, runner, form.as_ref(), made);
+        if let (Err(_), Backing::File, Some(given)) = (&built, self.backing, &self.file) {
+            // It was empty. If this fails, it is a file of zeros.
+            let _ = os::set_file_len(given.as_fd(), 0);
+        }
+        built
+    }
+
+    /// Builds over a file, if the memory is one.
+    fn build_over(
+        &self,
+        shape: &Shape,
+        runner: Runner,
+        form: Option<&Form>,
+        made: Option<Made>,
+    ) -> Result<Arena, ArenaError> {
+        let layout = Layout::of(&self.config(shape))?;
+        let (file, lock) = made.map_or((None, None), |made| (Some(made.file), made.lock));
+        let kept = match form.zip(lock) {
+            Some((form, lock)) => Some((Arc::new(Ledger::map(lock, form)?), form)),
+            None => None,
+        };
+        let memory = self.map(shape, file)?;
+        let empty = kept.as_ref().map(|(ledger, _)| Kept { ledger: Arc::clone(ledger), held: &[] });
+        let arena = self.boot(shape, runner, &layout, memory, empty)?;
+        if let Some((ledger, form)) = kept {
+            ledger.begin(form)?;
+        }
+        Ok(arena)
+    }
+
+    /// Maps the memory.
+    pub(super) fn map(&self, shape: &Shape, file: Option<OwnedFd>) -> Result<ArenaMemory, ArenaError> {
         let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
         let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
-        let memory = ArenaMemory::map(self.backing, len, block, self.limit.is_some())?;
-        self.boot(&shape, runner, &layout, memory)
+        ArenaMemory::map((self.backing, file), len, block, self.limit.is_some())
     }
 
     /// Boots the allocator over memory that exists. Without nodes it is all one node.
@@ -68,6 +107,7 @@ impl ArenaBuilder {
             (builder.backing != Backing::Private, "the backing"),
             (builder.transparent != Transparent::System, "advice about huge pages"),
             (builder.populate, "populating"),
+            (builder.recoverable, "a ledger"),
             (builder.parts.iter().any(|part| part.placement != Placement::Anywhere), "the placement on nodes"),
         ];
         if let Some(&(_, option)) = not_ours.iter().find(|(set, _)| *set) {
@@ -84,11 +124,18 @@ impl ArenaBuilder {
         let layout = Layout::of(&builder.config(&shape))?;
         // SAFETY: the caller's promise.
         let memory = unsafe { ArenaMemory::foreign(memory) };
-        builder.boot(&shape, runner, &layout, memory)
+        builder.boot(&shape, runner, &layout, memory, None)
     }
 
     /// Prepares the memory and boots an allocator over it.
-    fn boot(self, shape: &Shape, runner: Runner, layout: &Layout, memory: ArenaMemory) -> Result<Arena, ArenaError> {
+    pub(super) fn boot(
+        &self,
+        shape: &Shape,
+        runner: Runner,
+        layout: &Layout,
+        memory: ArenaMemory,
+        kept: Option<Kept<'_>>,
+    ) -> Result<Arena, ArenaError> {
         let nodes = self.place(shape, &memory)?;
         let transparent = memory.advise_transparent(self.transparent);
         if let (Outcome::Refused(error), true) = (transparent, self.strict) {
@@ -96,11 +143,50 @@ impl ArenaBuilder {
         }
         let populated = self.make_pages(shape, &memory)?;
         let mut metadata = Metadata::new(layout)?;
-        let report = ArenaReport {
+        let report = self.report(shape, &runner, (&memory, metadata.len() as u64), (transparent, populated), nodes);
+        // SAFETY: called once, with the layout that the descriptors were made for. The allocator is dropped before its
+        // descriptors: by this function if it fails, and by the arena, which declares it first.
+        let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
+        let frames = shape.bytes >> shape.geometry.page_shift;
+        // SAFETY: the memory is dropped after the allocator, and only owners of allocated blocks use it.
+        let contents = unsafe { Memory::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
+        // Memory that the kernel maps is zero. Memory that was handed in, or is recovered, may have been written to.
+        let is_new = memory.backing().is_some() && kept.as_ref().is_none_or(|kept| kept.held.is_empty());
+        let contents = if is_new { contents.zeroed() } else { contents };
+        let pool = Arc::new(Pool::new(self.asked.owner.clone()));
+        let (calls, grower) = (Arc::new(self.asked.calls(&pool)), Grower::default());
+        let growing = Growing { arena: Arc::clone(&grower), calls: Arc::clone(&calls) };
+        let machine = runner.machine.with_memory(contents).with_callbacks(Arc::new(growing));
+        self.tell_commit(shape, &memory, &pool)?;
+        let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
+        for (pfn, order) in kept.iter().flat_map(|kept| kept.held).flat_map(|held| held.blocks(report.max_order)) {
+            allocator.alloc_at(pfn, order, GFP_NOWAIT).map_err(ArenaError::Refused)?;
+        }
+        let owners = OwnerTable::new(&allocator, self.owners)?;
+        // Boot has leased a CPU to this thread, which may never call the arena.
+        // SAFETY: the machine is new and boot has returned, so this thread has no pin of it and is in no call.
+        unsafe { allocator.machine().give_up_lease() };
+        let memory = (memory, contents, kept.map(|kept| kept.ledger));
+        let (on_low_memory, watch) = (self.hooks.on_low_memory.clone(), Watch::new(self.cgroup.clone()));
+        let sizing = Sizing { room: self.room(shape, populated), on_low_memory, calls, watch };
+        let arena = Arena::new(allocator, metadata, memory, pool, sizing, (report, owners, self.leaks.clone()));
+        let _ = grower.set(Arc::downgrade(&arena.inner));
+        arena.with_background(self.background)?.with_reclaim(self.background_reclaim)?.with_shrinker(self.shrink_every)
+    }
+
+    fn report(
+        &self,
+        shape: &Shape,
+        runner: &Runner,
+        (memory, descriptors): (&ArenaMemory, u64),
+        (transparent, populated): (Outcome, Outcome),
+        nodes: Vec<NodeReport>,
+    ) -> ArenaReport {
+        ArenaReport {
             backing: memory.backing(),
             bytes: self.parts.iter().map(|part| part.bytes).sum(),
             limit: shape.bytes,
-            descriptors: metadata.len() as u64,
+            descriptors,
             page: self.page,
             max_order: shape.geometry.max_order,
             cpus: shape.cpus.len(),
@@ -110,31 +196,7 @@ impl ArenaBuilder {
             populated,
             hardened: self.mechanisms.hardened,
             nodes,
-        };
-        // SAFETY: called once, with the layout that the descriptors were made for. The allocator is dropped before its
-        // descriptors: by this function if it fails, and by the arena, which declares it first.
-        let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
-        let frames = shape.bytes >> shape.geometry.page_shift;
-        // SAFETY: the memory is dropped after the allocator, and only owners of allocated blocks use it.
-        let contents = unsafe { Memory::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
-        // Memory that the kernel maps is zero. Memory that was handed in may have been written to.
-        let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
-        let pool = Arc::new(Pool::new(self.asked.owner.clone()));
-        let (calls, grower) = (Arc::new(self.asked.calls(&pool)), Grower::default());
-        let growing = Growing { arena: Arc::clone(&grower), calls: Arc::clone(&calls) };
-        let machine = runner.machine.with_memory(contents).with_callbacks(Arc::new(growing));
-        self.tell_commit(shape, &memory, &pool)?;
-        let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
-        let owners = OwnerTable::new(&allocator, self.owners)?;
-        // Boot has leased a CPU to this thread, which may never call the arena.
-        // SAFETY: the machine is new and boot has returned, so this thread has no pin of it and is in no call.
-        unsafe { allocator.machine().give_up_lease() };
-        let memory = (memory, contents);
-        let (on_low_memory, watch) = (self.hooks.on_low_memory.clone(), Watch::new(self.cgroup.clone()));
-        let sizing = Sizing { room: self.room(shape, populated), on_low_memory, calls, watch };
-        let arena = Arena::new(allocator, metadata, memory, pool, sizing, (report, owners, self.leaks));
-        let _ = grower.set(Arc::downgrade(&arena.inner));
-        arena.with_background(self.background)?.with_reclaim(self.background_reclaim)?.with_shrinker(self.shrink_every)
+        }
     }
 
     /// The room of an arena that may grow.

@@ -1,5 +1,6 @@
 //! The description of an arena, option by option.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(super) struct Part {
 pub struct ArenaBuilder {
     pub(super) parts: Vec<Part>,
     pub(super) backing: Backing,
+    pub(super) file: Option<Arc<File>>,
+    pub(super) recoverable: bool,
     pub(super) transparent: Transparent,
     pub(super) populate: bool,
     pub(super) strict: bool,
@@ -59,6 +62,8 @@ impl Default for ArenaBuilder {
         ArenaBuilder {
             parts: Vec::new(),
             backing: Backing::Private,
+            file: None,
+            recoverable: false,
             transparent: Transparent::System,
             populate: false,
             strict: false,
@@ -153,6 +158,24 @@ impl ArenaBuilder {
     /// Sets the kind of memory; private by default.
     pub fn backing(self, backing: Backing) -> Self {
         ArenaBuilder { backing, ..self }
+    }
+
+    /// Sets the file that the memory lies in; it must be empty. Its backing is then [`Backing::File`].
+    ///
+    /// The arena makes it as long as it needs. Another process that makes it shorter ends this one by `SIGBUS`, as does
+    /// a file system without room. Only files of file systems in memory are as fast as other memory.
+    pub fn file(self, file: File) -> Self {
+        ArenaBuilder { file: Some(Arc::new(file)), backing: Backing::File, ..self }
+    }
+
+    /// Whether the arena can be recovered after its process was killed ([`crate::Arena::recover`]).
+    ///
+    /// Its memory is then a memfd or a file, which has a ledger of the held blocks besides. Each allocation and each
+    /// free writes to it. Blocks that are allocated or freed through [`crate::Arena::allocator`] are not in it.
+    ///
+    /// Up to 4,096 threads use it at a time. Of further threads no block in flight is named, and they split no block.
+    pub fn recoverable(self, recoverable: bool) -> Self {
+        ArenaBuilder { recoverable, ..self }
     }
 
     /// Transparent huge pages; as the system is set up by default.

@@ -12,6 +12,7 @@ use super::metadata::Metadata;
 use super::owners::OwnerTable;
 use super::sizing::Sizing;
 use super::state::ArenaState;
+use crate::ledger::entries::Ledger;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
 use crate::owner::Owner;
@@ -27,6 +28,8 @@ pub(crate) struct Inner {
     pub(super) state: ArenaState,
     pub(super) _metadata: Metadata,
     pub(super) owners: OwnerTable,
+    /// What is held, for a recovery after a kill.
+    pub(super) ledger: Option<Arc<Ledger>>,
     pub(super) memory: ArenaMemory,
     pub(super) pool: Arc<Pool>,
     /// Number of blocks that could not be freed.
@@ -53,17 +56,18 @@ impl Inner {
         // Both compiled here, and not by one more call: this is one place for all blocks.
         let pages = self.allocator();
         let free = || if order == Order(0) { pages.free(pfn, Order(0)) } else { pages.free(pfn, order) };
-        self.settle_free(self.disown(pfn, order, free), pfn, order);
+        let frames = PfnRange::block(pfn, order);
+        let freed = if self.ledger.is_some() {
+            self.release(frames, || pages.free(pfn, order))
+        } else {
+            self.disown(frames, free)
+        };
+        self.settle_free(freed, pfn, order);
     }
 
     /// Frees a range that has no owner any more; counts a refusal.
     pub(super) fn free_range(&self, range: PfnRange) {
-        let free = || self.allocator().free_range(range);
-        let freed = match self.tags() {
-            None => free(),
-            Some(tags) => tags.free(range, free),
-        };
-        if freed.is_err() {
+        if self.release(range, || self.allocator().free_range(range)).is_err() {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -83,10 +87,9 @@ impl Inner {
     fn free_without_cpu(&self, mut error: FreeError, pfn: Pfn, order: Order) {
         let mut tries = 0;
         // In a fork's child that must not use the arena the block is the parent's.
-        let may_retry =
-            |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.allocator().machine().refuses();
+        let may_retry = |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.refuses();
         while tries < FREE_TRIES && may_retry(error) {
-            match self.disown(pfn, order, || self.allocator().free_nolock(pfn, order)) {
+            match self.release(PfnRange::block(pfn, order), || self.allocator().free_nolock(pfn, order)) {
                 Ok(()) => return,
                 Err(again) => error = again,
             }
@@ -101,7 +104,14 @@ impl FreesBlocks for Inner {
         self.free(pfn, order);
     }
 
+    fn may_move(&self) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.may_move())
+    }
+
     fn moved(&self, from: Pfn, to: Pfn, order: Order) {
+        if let Some(ledger) = &self.ledger {
+            ledger.relocate(from, to);
+        }
         if let Some(stamp) = self.stamp_of(from) {
             self.stamp(PfnRange::block(to, order), stamp);
         }
@@ -115,7 +125,16 @@ impl Inner {
         self.owners.tags(self.allocator())
     }
 
-    /// Records the owner of a block that was just allocated, unless it is none.
+    /// Records a block that was just allocated, before its caller gets it.
+    #[inline(always)]
+    pub(super) fn record(&self, frames: PfnRange, owner: Option<Owner>) {
+        if let Some(ledger) = &self.ledger {
+            ledger.enter(frames);
+        }
+        self.own_range(frames, owner);
+    }
+
+    /// Names the owner of an allocated block, unless it is none.
     #[inline(always)]
     pub(super) fn own(&self, pfn: Pfn, order: Order, owner: Option<Owner>) {
         self.own_range(PfnRange::block(pfn, order), owner);
@@ -132,18 +151,40 @@ impl Inner {
         }
     }
 
-    /// Frees a block by `free`, and forgets its owner unless that is refused.
+    /// Frees a block or range by `free`, and forgets its owner unless that is refused.
     #[inline(always)]
     pub(super) fn disown(
         &self,
-        pfn: Pfn,
-        order: Order,
+        frames: PfnRange,
         free: impl FnOnce() -> Result<(), FreeError>,
     ) -> Result<(), FreeError> {
         match self.tags() {
             None => free(),
-            Some(tags) => tags.free(PfnRange::block(pfn, order), free),
+            Some(tags) => tags.free(frames, free),
         }
+    }
+
+    /// Like [`Inner::disown`], and takes it out of the ledger if the arena keeps one.
+    ///
+    /// A caller on a hot path asks for a ledger itself: there the compiler inlines one `free`.
+    #[inline(never)]
+    pub(super) fn release(
+        &self,
+        frames: PfnRange,
+        free: impl FnOnce() -> Result<(), FreeError>,
+    ) -> Result<(), FreeError> {
+        // In a fork's child that must not use the arena the block is the parent's.
+        let ledger = self.ledger.as_ref().filter(|_| !self.refuses());
+        let left = ledger.and_then(|ledger| ledger.leave(frames));
+        let freed = self.disown(frames, free);
+        if let (Some(ledger), Some(entry), Err(_)) = (ledger, left, &freed) {
+            ledger.enter_again(frames, entry);
+        }
+        freed
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        self.allocator().machine().refuses()
     }
 
     pub(super) fn stamp_of(&self, pfn: Pfn) -> Option<Stamp> {

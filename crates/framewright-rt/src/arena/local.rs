@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use framewright::{AllocError, Local, Request};
+use framewright::{AllocError, Local, PfnRange, Request};
 
 use super::arena::Arena;
 use super::pages::Pages;
@@ -67,7 +67,7 @@ impl<'a> LocalArena<'a> {
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'a>, AllocError> {
         let pfn = self.local.alloc(request)?;
-        self.arena.inner.own(pfn, request.order, self.arena.inner.owners.caller());
+        self.arena.inner.record(PfnRange::block(pfn, request.order), self.arena.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { Pages::new(self.arena, pfn, request.order) })
     }
@@ -96,7 +96,13 @@ impl<'a> LocalArena<'a> {
         }
         let (pfn, order) = pages.into_raw();
         let inner = &self.arena.inner;
-        inner.settle_free(inner.disown(pfn, order, || self.local.free(pfn, order)), pfn, order);
+        let frames = PfnRange::block(pfn, order);
+        let freed = if inner.ledger.is_some() {
+            inner.release(frames, || self.local.free(pfn, order))
+        } else {
+            inner.disown(frames, || self.local.free(pfn, order))
+        };
+        inner.settle_free(freed, pfn, order);
     }
 }
 

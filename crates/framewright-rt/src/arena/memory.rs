@@ -7,7 +7,7 @@ use framewright::NodeId;
 
 use super::backing::{Backing, Outcome, Transparent};
 use crate::error::ArenaError;
-use crate::os::{Advice, Backed, Call, HugePage, Mapping, OsError, Placement, node_of, place, sealed_memfd};
+use crate::os::{Advice, Backed, Call, HugePage, Mapping, OsError, Placement, node_of, place};
 
 /// ArenaMemory of one kind, mapped until it is dropped; or the caller's.
 pub(super) enum ArenaMemory {
@@ -25,14 +25,20 @@ unsafe impl Sync for ArenaMemory {}
 impl ArenaMemory {
     /// `len` bytes at a multiple of `align`; with huge pages both are multiples of one.
     ///
-    /// Memory that may grow is inaccessible until [`ArenaMemory::commit`].
-    pub(super) fn map(backing: Backing, len: usize, align: usize, may_grow: bool) -> Result<ArenaMemory, ArenaError> {
+    /// `file` has at least as many, and is there for memory of a file. Memory that may grow is inaccessible until
+    /// [`ArenaMemory::commit`].
+    pub(super) fn map(
+        (backing, file): (Backing, Option<OwnedFd>),
+        len: usize,
+        align: usize,
+        may_grow: bool,
+    ) -> Result<ArenaMemory, ArenaError> {
         let (mapping, file) = match backing {
             Backing::Private if may_grow => (Mapping::new(Backed::Reserved, len, align)?, None),
             Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
-            Backing::Memfd => {
-                let file = sealed_memfd("framewright", len)?;
-                let mapping = Mapping::new(Backed::File(file.as_fd()), len, align)?;
+            Backing::Memfd | Backing::File => {
+                let file = file.ok_or(ArenaError::NoFile)?;
+                let mapping = Mapping::new(Backed::File(file.as_fd(), 0), len, align)?;
                 if may_grow {
                     // SAFETY: just mapped, so no code refers to it.
                     unsafe { mapping.deny(0, mapping.len())? };

@@ -22,7 +22,9 @@
 //! Rejected: an arena that is a handle by itself (`Arc` inside). A reference is enough for most programs, and costs no
 //! counter that all threads share.
 
+mod recover;
 mod build;
+mod file;
 mod shape;
 mod builder;
 mod local;
@@ -60,6 +62,7 @@ pub use movable_page::{Contents, ContentsMut, MovablePage};
 pub use owners::{OwnedBlock, OwnerTotal, Owners};
 pub use ranges::PageRange;
 pub use reclaim::BackgroundReclaim;
+pub use recover::{HeldFrames, RecoverError, Recovered};
 pub use relief::Relief;
 pub use state::ArenaState;
 pub use stats::ArenaStats;

@@ -66,7 +66,7 @@ impl Arena {
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
-        self.inner.own(pfn, request.order, self.inner.owners.caller());
+        self.inner.record(PfnRange::block(pfn, request.order), self.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { Pages::new(self, pfn, request.order) })
     }
@@ -78,7 +78,7 @@ impl Arena {
     #[cfg_attr(any(debug_assertions, feature = "owners"), track_caller)]
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
-        self.inner.own(pfn, request.order, self.inner.owners.caller());
+        self.inner.record(PfnRange::block(pfn, request.order), self.inner.owners.caller());
         // SAFETY: just allocated with this order.
         Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
     }
@@ -111,9 +111,11 @@ impl Arena {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             };
-            chunk[..served].iter().for_each(|&pfn| self.inner.own(pfn, request.order, owner));
-            // SAFETY: just allocated with this order.
-            out.extend(chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) }));
+            out.extend(chunk[..served].iter().map(|&pfn| {
+                self.inner.record(PfnRange::block(pfn, request.order), owner);
+                // SAFETY: just allocated with this order.
+                unsafe { Pages::new(self, pfn, request.order) }
+            }));
             done += served;
             if served < wanted {
                 break;

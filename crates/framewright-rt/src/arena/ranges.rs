@@ -70,7 +70,7 @@ impl Arena {
             return Err(AllocError::BadAlignment { align, max });
         }
         let range = self.alloc_contig(frames, align, request)?;
-        self.inner.own_range(range, self.inner.owners.caller());
+        self.inner.record(range, self.inner.owners.caller());
         Ok(range)
     }
 
@@ -116,6 +116,12 @@ impl Arena {
 }
 
 impl<H: Handle> PageRange<H> {
+    /// # Safety
+    /// The frames are allocated from this arena, and have no other owner.
+    pub(crate) unsafe fn new(arena: H, frames: PfnRange) -> Self {
+        PageRange { arena, frames }
+    }
+
     /// Its frames.
     pub const fn frames(&self) -> PfnRange {
         self.frames

@@ -159,7 +159,7 @@ impl ArenaBuilder {
     fn geometry(&self) -> Result<Geometry, ArenaError> {
         let largest_page = match self.backing {
             Backing::Hugetlb(page) => page.bytes(),
-            Backing::Private | Backing::Memfd => 1 << LARGEST_BLOCK_SHIFT,
+            Backing::Private | Backing::Memfd | Backing::File => 1 << LARGEST_BLOCK_SHIFT,
         };
         if !self.page.is_power_of_two() || !(page_size() as u64..=largest_page).contains(&self.page) {
             return Err(ArenaError::BadPage { bytes: self.page });

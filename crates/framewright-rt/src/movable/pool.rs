@@ -24,7 +24,10 @@ pub(crate) trait FreesBlocks: Send + Sync {
     /// Frees the block of a page that is gone.
     fn free_block(&self, pfn: Pfn, order: Order);
 
-    /// Notes that the contents of a block are at `to` now; both blocks are allocated.
+    /// Whether the calling thread may move a page.
+    fn may_move(&self) -> bool;
+
+    /// Notes that the contents of a block are at `to` now; both blocks are allocated, and the page is locked.
     fn moved(&self, from: Pfn, to: Pfn, order: Order);
 }
 
@@ -172,7 +175,7 @@ impl Pool {
     /// As [`Pool::migrate`].
     unsafe fn move_entry(&self, entry: &Arc<Page>, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         let (home, mut place) = self.home.get().zip(entry.try_lock()).ok_or(Busy)?;
-        let allocator = home.owner.upgrade().ok_or(Busy)?;
+        let allocator = home.owner.upgrade().filter(|allocator| allocator.may_move()).ok_or(Busy)?;
         let moving = Moving { key: entry.key, order, from, to };
         let may_move = || self.owner.as_ref().is_none_or(|owner| self.owner_says(owner, |owner| owner.moves(&moving)));
         if *place != Some(from) || entry.order != order || !may_move() {
@@ -192,8 +195,9 @@ impl Pool {
                 list.insert(Arc::clone(entry));
             }
         }
-        drop(place);
+        // While it is locked: a user of the page finds it where a recovery would.
         allocator.moved(from, to, order);
+        drop(place);
         allocator.free_block(from, order);
         Ok(())
     }

@@ -22,7 +22,7 @@ pub enum Call {
     Madvise,
     /// `memfd_create`.
     MemfdCreate,
-    /// `ftruncate`: the size of a memfd.
+    /// `ftruncate`: the size of a memfd or file.
     Ftruncate,
     /// `fcntl(F_ADD_SEALS)`.
     AddSeals,
@@ -30,6 +30,20 @@ pub enum Call {
     Mbind,
     /// `move_pages`, which is only asked where pages are.
     MovePages,
+    /// `open`: an arena's file once more, for a lock.
+    Open,
+    /// `fcntl(F_DUPFD_CLOEXEC)`: a file that was handed in.
+    Dup,
+    /// `flock`: keeps other processes from the arena.
+    Flock,
+    /// `fstat`: the length of a file.
+    Fstat,
+    /// `lseek`: the parts of a file that are not holes.
+    Lseek,
+    /// `pread`: the ledger of an arena that is recovered.
+    Pread,
+    /// `pwrite`: the header of a ledger.
+    Pwrite,
 }
 
 impl Call {
@@ -45,6 +59,13 @@ impl Call {
             Call::AddSeals => "fcntl(F_ADD_SEALS)",
             Call::Mbind => "mbind",
             Call::MovePages => "move_pages",
+            Call::Open => "open",
+            Call::Dup => "fcntl(F_DUPFD_CLOEXEC)",
+            Call::Flock => "flock",
+            Call::Fstat => "fstat",
+            Call::Lseek => "lseek",
+            Call::Pread => "pread",
+            Call::Pwrite => "pwrite",
         }
     }
 }
@@ -74,6 +95,7 @@ impl OsError {
             (Call::Mbind, Errno::PERM | Errno::NOSYS) => {
                 Some("this process may not place memory (a container's seccomp profile); build with best effort")
             }
+            (Call::Open, _) => Some("a recoverable arena opens its file once more, through /proc"),
             (Call::Mbind, Errno::INVAL) => Some("a node is not online; see /sys/devices/system/node/online"),
             (Call::Madvise, Errno::NOMEM | Errno::FAULT) => {
                 Some("there is too little memory, of this kind or on these nodes")

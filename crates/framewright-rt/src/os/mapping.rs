@@ -40,8 +40,8 @@ pub(crate) enum Backed<'f> {
     Anonymous,
     /// Like [`Backed::Anonymous`], but inaccessible until [`Mapping::allow`].
     Reserved,
-    /// The pages of a file, shared, from its start on.
-    File(BorrowedFd<'f>),
+    /// The pages of a file, shared, from a place on that is a multiple of the page.
+    File(BorrowedFd<'f>, u64),
     /// Private huge pages of `1 << shift` bytes out of the pool, set aside at once.
     Huge(u8),
 }
@@ -89,8 +89,8 @@ impl Range {
                 mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::NORESERVE)
             },
             // SAFETY: as below.
-            Backed::File(file) => unsafe {
-                mm::mmap(address, len, prot, fixed | MapFlags::SHARED | MapFlags::NORESERVE, file, 0)
+            Backed::File(file, from) => unsafe {
+                mm::mmap(address, len, prot, fixed | MapFlags::SHARED | MapFlags::NORESERVE, file, from)
             },
             // SAFETY: the flag makes the call fail rather than replace mappings of others.
             Backed::Huge(shift) => unsafe {
@@ -191,7 +191,7 @@ impl Mapping {
                     range
                 }
                 Backed::Reserved => range,
-                Backed::File(_) | Backed::Huge(_) => {
+                Backed::File(..) | Backed::Huge(_) => {
                     let (low, high) = range.open(page, len)?;
                     let Some(middle) = Range::at(start, len, backed)? else { continue };
                     low.join(middle).join(high)
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn memory_lies_aligned_between_guards() {
         let file = sealed_memfd("framewright-test", 1 << 20).unwrap();
-        for backed in [Backed::Anonymous, Backed::File(std::os::fd::AsFd::as_fd(&file))] {
+        for backed in [Backed::Anonymous, Backed::File(std::os::fd::AsFd::as_fd(&file), 0)] {
             for align in [1, PAGE, 1 << 21, 1 << 30] {
                 let mapping = Mapping::new(backed, 1 << 20, align).unwrap();
                 let start = mapping.start().as_ptr().addr();
@@ -321,10 +321,10 @@ mod tests {
         let file = sealed_memfd("framewright-test", 1 << 20).unwrap();
         let file = std::os::fd::AsFd::as_fd(&file);
         let faults = Faults::nth_of(Call::Mmap, 2, libc::EEXIST);
-        assert!(Mapping::new(Backed::File(file), 1 << 20, PAGE).is_ok());
+        assert!(Mapping::new(Backed::File(file, 0), 1 << 20, PAGE).is_ok());
         assert_eq!(faults.calls(), 4);
         let faults = Faults::always(Call::Mmap, libc::EEXIST);
-        assert_eq!(Mapping::new(Backed::File(file), 1 << 20, PAGE).unwrap_err().errno, libc::EEXIST);
+        assert_eq!(Mapping::new(Backed::File(file, 0), 1 << 20, PAGE).unwrap_err().errno, libc::EEXIST);
         drop(faults);
     }
 }

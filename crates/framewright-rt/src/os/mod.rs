@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `mapping.rs` | `mmap`, `munmap`, `mprotect`, `madvise`: address ranges that are owned, one owner each |
 //! | `memfd.rs` | `memfd_create`, `ftruncate`, `fcntl(F_ADD_SEALS)`: memory that other processes can map |
+//! | `file.rs` | `open`, `flock`, `fstat`, `lseek`, `pread`, `pwrite`: files with a ledger |
 //! | `numa.rs` | `mbind`, `move_pages`: which node of the machine memory lies on |
 //! | `call.rs` | none: their names, their errors, their faults |
 //!
@@ -18,11 +19,13 @@
 mod numa;
 mod mapping;
 mod memfd;
+mod file;
 mod placement;
 mod huge_page;
 mod call;
 
 pub use call::{Call, Faults, OsError};
+pub(crate) use file::{duplicate, file_len, lock, next_data, read_at, reopen, set_file_len, write_at};
 pub use huge_page::HugePage;
 pub(crate) use mapping::{Advice, Backed, Mapping, page_size};
 pub(crate) use memfd::sealed_memfd;
