@@ -18,8 +18,8 @@ use super::output::{note, quoted};
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
 /// Needs root (sudo) and tracefs; `framewright doctor` says what is missing. The whole machine is recorded, not the
-/// command alone. The command runs as the user that called sudo. The exit code is the command's; 0 if --duration ended it, 2 if nothing could be recorded or the
-/// disk was full before the end.
+/// command alone. The command runs as the user that called sudo. The exit code is the command's; 0 if --duration ended
+/// it, 2 if nothing could be recorded or the disk was full before the end.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright record -- make -j8

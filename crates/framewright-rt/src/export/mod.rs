@@ -10,10 +10,10 @@
 //! closes such a connection. A question has at most 64 bytes.
 //!
 //! The permissions of the socket's file decide which users may connect. It has mode 0600 from its first moment on: its
-//! own user alone may. A process that wants to admit others changes the mode afterwards. The file goes when the `Export` is dropped. A killed process leaves the file; no process
-//! answers there any more, and the next `Export` replaces it. Concurrent exporters take turns by a lock of the folder,
-//! which they must be able to read: exactly one of them gets the path. A fork's child has neither thread nor socket; it
-//! may export elsewhere.
+//! own user alone may. A process that wants to admit others changes the mode afterwards. The file goes when the
+//! `Export` is dropped. A killed process leaves the file; no process answers there any more, and the next `Export`
+//! replaces it. Concurrent exporters take turns by a lock of the folder, which they must be able to read: exactly one
+//! of them gets the path. A fork's child has neither thread nor socket; it may export elsewhere.
 //!
 //! Rejected: a file that is rewritten at intervals. It costs time without readers, is old for a reader, and stays when
 //! the process is gone. The command `framewright proc tree` writes one for readers that want files. Also rejected: HTTP
