@@ -175,7 +175,7 @@ impl Materials {
 fn spoil(bytes: &[u8], place: usize) -> Vec<u8> {
     let gaps: Vec<usize> = (1..bytes.len()).filter(|&at| !bytes[at].is_ascii_alphanumeric()).collect();
     let at = gaps.get(gaps.len() * place / PLACES).copied().unwrap_or(0);
-    let added = if place % 2 == 0 { HOSTILE.as_bytes() } else { BYTES };
+    let added = if place.is_multiple_of(2) { HOSTILE.as_bytes() } else { BYTES };
     [&bytes[..at], added, &bytes[at..]].concat()
 }
 

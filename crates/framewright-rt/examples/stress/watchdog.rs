@@ -17,6 +17,7 @@
 //!
 //! Rejected: a watching thread in the process, which a stopped process stops too; and a debugger, which few machines
 //! have.
+#![allow(dead_code, reason = "every program uses its own part")]
 
 use std::backtrace::Backtrace;
 use std::fmt::Write as _;
@@ -33,6 +34,8 @@ use std::time::{Duration, Instant};
 use framewright::Allocator;
 use framewright_rt::Native;
 
+/// No turn of this length is one that was planned.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// What the child has in its environment.
 const WATCHED: &str = "FRAMEWRIGHT_WATCHED";
 /// Counters of turns; workers beyond share them.
@@ -259,6 +262,21 @@ impl Watched {
 /// Whether a word of `queued_lock.rs` is that of a free lock: the upper quarters are equal, the lower half is 0.
 fn is_free(turns: u64) -> bool {
     turns >> 48 == turns >> 32 & 0xffff && turns as u32 == 0
+}
+
+/// Does the work of a test in a process of its own, which is ended if no turn is made in it.
+///
+/// Tests have a thread each, with their name. If all tests share the main thread, the work is done there, unwatched.
+pub(crate) fn guarded(work: impl FnOnce()) {
+    let thread = std::thread::current();
+    match thread.name() {
+        Some(name) if name != "main" && !is_watched() => {
+            let ended = again(Some(name)).map_err(|error| error.to_string()).and_then(|test| watch(test, LIMIT));
+            let status = ended.unwrap_or_else(|told| panic!("{told}"));
+            assert!(status.success(), "{name} ended with {status}");
+        }
+        _ => work(),
+    }
 }
 
 /// This program, to be started once more with the same arguments; with `test`, a program of tests with this one alone.

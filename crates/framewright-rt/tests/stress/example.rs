@@ -9,7 +9,7 @@ use framewright::{Mechanisms, Order, Pfn, PfnRange, Request};
 use framewright_rt::{Backing, CpuMode};
 
 use crate::stage::{Block, Did, Plan, Stage, lock};
-use crate::stalls::guarded;
+use crate::watchdog::guarded;
 use crate::{children, rest, run};
 
 /// Operations of each run.

@@ -1,4 +1,4 @@
-//! Tests that a watchdog outside of the process ends when they stand still, and stalls that it must find.
+//! Stalls that the watchdog outside of the process must find.
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Barrier};
@@ -11,24 +11,7 @@ use framewright_rt::{Backing, CpuMode};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::stage::{Plan, Stage};
-use crate::watchdog;
-
-/// No turn of this length is one that was planned.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Does the work of a test in a process of its own, which is ended if no turn is made in it.
-///
-/// Tests have a thread each, with their name. If all tests share the main thread, the work is done there, unwatched.
-pub(crate) fn guarded(work: impl FnOnce()) {
-    let thread = thread::current();
-    match thread.name() {
-        Some(name) if name != "main" && !watchdog::is_watched() => {
-            let status = run(name, LIMIT).unwrap_or_else(|told| panic!("{told}"));
-            assert!(status.success(), "{name} ended with {status}");
-        }
-        _ => work(),
-    }
-}
+use crate::watchdog::{self, LIMIT};
 
 fn run(name: &str, limit: Duration) -> Result<ExitStatus, String> {
     watchdog::watch(watchdog::again(Some(name)).unwrap(), limit)
