@@ -27,16 +27,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, renameat, unlinkat};
 
-pub use folder::{Folder, caller};
-
-/// The users that may read a file, or list a folder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// All users that the umask admits.
-    Shared,
-    /// The file's owner alone: a recording shows root's view of a kernel.
-    Private,
-}
+pub use folder::{Access, Folder, caller};
 
 /// A file that is being written. Dropping it before [`NewFile::finish`] removes it.
 #[derive(Debug)]
@@ -58,10 +49,15 @@ impl NewFile {
     /// The system's; something other than a regular file is at the path; or another user could change the way there.
     pub fn create(path: &Path, access: Access) -> io::Result<NewFile> {
         let (folder, name) = Folder::of(path, access)?;
-        folder.begin(name, access)
+        NewFile::begin(&folder, name, access)
     }
 
-    fn begin(folder: &Folder, name: &OsStr, access: Access) -> io::Result<NewFile> {
+    /// Like [`NewFile::create`], in a folder that is held open.
+    ///
+    /// # Errors
+    /// The system's; or something other than a regular file has the name.
+    pub fn begin(folder: &Folder, name: impl AsRef<OsStr>, access: Access) -> io::Result<NewFile> {
+        let name = name.as_ref();
         folder.look(name)?;
         for _ in 0..NAMES {
             let part = format!(".framewright-{:016x}", random());

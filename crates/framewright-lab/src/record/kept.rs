@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use framewright_trace::error::{Reason, TraceError, file_name};
 use framewright_trace::input;
-use framewright_trace::output::{Access, Folder};
+use framewright_trace::output::{Access, Folder, NewFile};
 use framewright_trace::record::Quality;
 use framewright_trace::state::{InitialState, StateFile};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub(super) fn keep(recorded: &Recorded) -> io::Result<()> {
         start: recorded.start,
         lost: recorded.lost,
     };
-    let mut out = GzEncoder::new(recorded.spool.begin(NAME, Access::Private)?, Compression::fast());
+    let mut out = GzEncoder::new(NewFile::begin(&recorded.spool, NAME, Access::Private)?, Compression::fast());
     out.write_all(&serde_json::to_vec(&kept)?)?;
     out.finish()?.finish().map(drop)
 }

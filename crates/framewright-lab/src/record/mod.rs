@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::output::{self, Access, Folder};
+use framewright_trace::output::{self, Access, Folder, NewFile};
 use framewright_trace::record::Quality;
 use framewright_trace::ring_buffer::{Format, PageLayout};
 use framewright_trace::state::{InitialState, StateFile};
@@ -289,7 +289,7 @@ fn write_texts(state: &InitialState, folder: &Folder) -> Result<(), RecordError>
     let after = after.map_err(fail("make", folder.path().join(framewright_trace::AFTER)))?;
     for file in StateFile::ALL {
         if let Some(text) = state.text(file) {
-            let written = after.begin(file.name(), Access::Private).and_then(|mut new| {
+            let written = NewFile::begin(&after, file.name(), Access::Private).and_then(|mut new| {
                 io::Write::write_all(&mut new, text.as_bytes())?;
                 new.finish()
             });

@@ -11,7 +11,7 @@ use framewright::units::CpuId;
 use framewright_trace::error::{TraceError, file_name};
 use framewright_trace::fwt::CompactWriter;
 use framewright_trace::input::{Source, decompress};
-use framewright_trace::output::{Access, Folder};
+use framewright_trace::output::{Access, Folder, NewFile};
 use framewright_trace::record::{Quality, Record};
 use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault, RawReader};
 use framewright_trace::state::{InitialState, StateFile};
@@ -77,7 +77,7 @@ pub(super) fn write(
     }
     let shown = file_name(&folder.path().join(name));
     let fail = |error| RecordError::Trace(TraceError::new(&shown, error));
-    let file = folder.begin(name, Access::Private).map_err(fail)?;
+    let file = NewFile::begin(folder, name, Access::Private).map_err(fail)?;
     let mut writer = CompactWriter::new(BufWriter::new(file), &state).map_err(fail)?;
     let mut quality = Quality::default();
     while let Some(record) = next {

@@ -33,7 +33,14 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::fs::{chmodat, chownat, fstat, mkdirat, openat, readlinkat, statat, unlinkat};
 use rustix::process::geteuid;
 
-use super::{Access, NewFile};
+/// The users that may read a file, or list a folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// All users that the umask admits.
+    Shared,
+    /// The file's owner alone: a recording shows root's view of a kernel.
+    Private,
+}
 
 /// Symbolic links on one path, at most. Linux has the same limit.
 const LINKS: usize = 40;
@@ -100,14 +107,6 @@ impl Folder {
         let path = self.path.join(name.as_ref());
         Walk::new(access)?.look(&path, &fstat(&fd)?)?;
         Ok(Folder { fd, path })
-    }
-
-    /// Begins a file in it, which gets its name when it is whole. See [`NewFile::create`].
-    ///
-    /// # Errors
-    /// The system's; or something other than a regular file has the name.
-    pub fn begin(&self, name: impl AsRef<OsStr>, access: Access) -> io::Result<NewFile> {
-        NewFile::begin(self, name.as_ref(), access)
     }
 
     /// Creates a file where none is.

@@ -69,7 +69,7 @@ fn an_open_folder_stays_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let [here, moved, other] = ["here", "moved", "other"].map(|name| folder.path().join(name));
     let opened = Folder::make(&here, Access::Private).unwrap();
-    let file = opened.begin("file", Access::Private).unwrap();
+    let file = NewFile::begin(&opened, "file", Access::Private).unwrap();
     fs::rename(&here, &moved).unwrap();
     fs::create_dir(&other).unwrap();
     symlink(&other, &here).unwrap();
