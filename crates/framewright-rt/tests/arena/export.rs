@@ -137,7 +137,7 @@ fn a_slow_reader_gets_the_whole_file() {
     let mut slow = UnixStream::connect(&path).unwrap();
     slow.write_all(b"zoneinfo\n").unwrap();
     let mut have = Vec::new();
-    for byte in slow.bytes() {
+    for byte in std::io::BufReader::with_capacity(1, slow).bytes() {
         have.push(byte.unwrap());
         if have.len() % 1000 == 0 {
             drop(UnixStream::connect(&path).unwrap());
