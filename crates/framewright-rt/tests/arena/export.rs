@@ -139,7 +139,7 @@ fn a_slow_reader_gets_the_whole_file() {
     let mut have = Vec::new();
     for byte in std::io::BufReader::with_capacity(1, slow).bytes() {
         have.push(byte.unwrap());
-        if have.len() % 1000 == 0 {
+        if have.len().is_multiple_of(1000) {
             drop(UnixStream::connect(&path).unwrap());
         }
     }
