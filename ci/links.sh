@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that what the documents point at exists.
 #
-# Why: a guide whose file names have rotted misleads worse than none. Looks at README.md, CONTRIBUTING.md, everything under
+# Why: a guide whose file names have rotted misleads worse than none. Looks at README.md, CONTRIBUTING.md, SECURITY.md, everything under
 # docs/ and the README.md of crates and examples, outside fenced blocks:
 #   [text](path#heading)      the file or folder exists, seen from the document; so does the heading, in a Markdown file
 #   `dir/file.rs`             so does the file, seen from the document, from the root, or as the end of a file's path;
@@ -124,7 +124,7 @@ broken_link() {
 broken() {
     local root=$1 document kind text
     find "$root" \( -name .git -o -name target \) -prune -o -print >"$work/tree"
-    for document in "$root"/README.md "$root"/CONTRIBUTING.md $(find "$root/docs" "$root"/{crates,examples}/*/README.md -name '*.md' 2>/dev/null | sort); do
+    for document in "$root"/README.md "$root"/{CONTRIBUTING,SECURITY}.md $(find "$root/docs" "$root"/{crates,examples}/*/README.md -name '*.md' 2>/dev/null | sort); do
         [ -f "$document" ] || continue
         while read -r kind text; do
             "broken_$kind" "$document" "$text"
@@ -165,7 +165,7 @@ cat >"$work/planted/docs/guide.md" <<'END'
 [4]: gone/
 END
 printf '[5](%s) [6](%s)\n' "${web}docs/guide.md#a-heading-of-its-own" "${web}docs/gone.md" >>"$work/planted/docs/guide.md"
-touch "$work/planted/docs/orphan.md" "$work/planted/README.md"
+touch "$work/planted/docs/orphan.md" "$work/planted/README.md" "$work/planted/SECURITY.md"
 expected='docs/guide.md: `gone.rs`: no such file
 docs/guide.md: `deep/zone.rs`: no such file
 docs/guide.md: `zone.rs::gone`: not in zone.rs

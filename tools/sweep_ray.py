@@ -17,6 +17,7 @@ Ends with 0 if every cell of the plan has a result, with 1 if some failed, and w
 """
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -77,7 +78,7 @@ class Results:
     def __init__(self, path):
         self.path = path
         try:
-            self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise Wrong(f"cannot write {path}: {error.strerror}") from error
         try:
@@ -125,7 +126,7 @@ def place(contents, digest):
     folder = os.path.join(tempfile.gettempdir(), base + digest)
     made = not os.path.isdir(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if os.stat(folder).st_uid != os.getuid():
+    if os.path.islink(folder) or os.lstat(folder).st_uid != os.getuid():
         raise PermissionError(f"{folder} is somebody else's")
     if made:
         remove_old(folder, base)
@@ -136,7 +137,9 @@ def place(contents, digest):
             import ray
 
             part = f"{path}.{os.getpid()}"
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)  # of a process of that number that was killed
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(ray.get(content))
             os.rename(part, path)

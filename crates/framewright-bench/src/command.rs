@@ -96,12 +96,18 @@ impl Options {
     }
 
     /// Measures as the options say, with `entries` to choose from, and writes the report to `out`. `parse` reads what
-    /// `--mechanisms` names.
+    /// `--mechanisms` names. `note` hears remarks that have no place in the report.
     ///
     /// # Errors
     /// A name that does not exist; output that cannot be written; and, after the report, a contender that failed. A
     /// slow allocator is no error.
-    pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
+    pub fn run(
+        &self,
+        parse: Parse,
+        entries: &[Entry],
+        out: &mut impl Write,
+        note: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
         let has_storm = self.workload.iter().any(|name| is_storm(name));
         if has_storm && self.workload.iter().all(|name| is_storm(name)) {
@@ -124,8 +130,8 @@ impl Options {
         out.write_all(text.as_bytes())?;
         out.flush()?;
         if self.format.foreign().is_some() {
-            // These forms have no place for notes. A closed error stream is no error.
-            report.notes.iter().for_each(|note| _ = writeln!(io::stderr(), "note: {note}"));
+            // These forms have no place for notes.
+            report.notes.iter().for_each(|text| note(&format!("note: {text}")));
         }
         if let Some(failure) = report.failures.first() {
             bail!("{failure}");
@@ -234,6 +240,7 @@ fn is_storm(name: &str) -> bool {
 }
 
 /// Whether own rows are printed in bold.
+#[allow(clippy::disallowed_methods, reason = "asks whether it is a terminal")]
 fn bold() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -51,8 +51,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let parsed = match Cli::try_parse() {
+        Ok(parsed) => parsed,
+        Err(answer) => return command::output::answer(&answer),
+    };
     let reproduce = || Command::Reproduce(command::reproduce::Reproduce::at_a_glance());
-    let result = match Cli::parse().command.unwrap_or_else(reproduce) {
+    let result = match parsed.command.unwrap_or_else(reproduce) {
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),
         Command::Why(why) => why.run(),

@@ -34,7 +34,8 @@ fn all() -> Vec<Entry> {
 }
 
 fn main() -> ExitCode {
-    let Err(error) = Cli::parse().options.run(mechanisms::parse, &all(), &mut io::stdout().lock()) else {
+    let mut note = |text: &str| eprintln!("{text}");
+    let Err(error) = Cli::parse().options.run(mechanisms::parse, &all(), &mut io::stdout().lock(), &mut note) else {
         return ExitCode::SUCCESS;
     };
     // The reader of the output has closed it, and needs no message.

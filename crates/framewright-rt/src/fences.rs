@@ -19,6 +19,7 @@ pub(crate) fn register() -> bool {
 }
 
 /// When it returns, every thread of the process has passed a full fence since it was called.
+#[allow(clippy::print_stderr, reason = "a text of its own, before the process ends")]
 pub(crate) fn heavy() {
     let quick = || membarrier(MembarrierCommand::PrivateExpedited);
     // A forked child may have to register for itself.

@@ -1,6 +1,7 @@
 //! Words of threads: the standard library's atomics.
 
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use std::time::{Duration, Instant};
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 
@@ -34,6 +35,19 @@ const fn rmw_order(order: Ordering) -> atomic::Ordering {
 
 /// Looks of a waiter before it yields, because the holder may have been preempted.
 const SPINS: u32 = 64;
+/// Yields after which a waiter has given a preempted holder its turn often enough.
+const YIELDS: u32 = 128;
+/// Time for each look of a bounded wait: twenty times what a look takes where nobody else wants the processor.
+const LOOK: Duration = Duration::from_micros(1);
+
+/// Returns whether a bounded wait is over, after `looks` and after `yields` that took `waited` together.
+///
+/// The number of looks alone does not bound the time. Where many threads share a processor, each yield lasts as long as
+/// a turn of all of them: a million looks at a list whose holder is stopped, or does not exist in a fork's child, took
+/// minutes.
+fn is_over(tries: u32, looks: u32, yields: u32, waited: impl FnOnce() -> Duration) -> bool {
+    looks >= tries || yields >= YIELDS && waited() >= LOOK * tries
+}
 
 macro_rules! native_words {
     ($($int:ty => $atomic:ty),+) => { $(
@@ -69,17 +83,24 @@ macro_rules! native_words {
             }
 
             fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
-                let mut looks = 0_u32;
+                let (mut looks, mut yields, mut begin) = (0_u32, 0_u32, None);
                 loop {
                     let value = self.0.load(atomic::Ordering::Acquire);
                     if !waiting(value) {
                         return Ok(value);
                     }
                     looks = looks.saturating_add(1);
-                    if matches!(patience, Patience::Tries(tries) if looks >= tries) {
+                    let waited = || begin.map_or(Duration::ZERO, |begin: Instant| begin.elapsed());
+                    if matches!(patience, Patience::Tries(tries) if is_over(tries, looks, yields, waited)) {
                         return Err(Busy);
                     }
-                    if looks.is_multiple_of(SPINS) { std::thread::yield_now() } else { std::hint::spin_loop() }
+                    if looks.is_multiple_of(SPINS) {
+                        begin.get_or_insert_with(Instant::now);
+                        yields = yields.saturating_add(1);
+                        std::thread::yield_now();
+                    } else {
+                        std::hint::spin_loop();
+                    }
                 }
             }
         }
@@ -87,3 +108,34 @@ macro_rules! native_words {
 }
 
 native_words!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_wait_is_over_by_looks_or_by_time() {
+        const TRIES: u32 = 1 << 20;
+        let second = Duration::from_micros(u64::from(TRIES));
+        let table = [
+            // Where a look takes nanoseconds, their number decides.
+            (TRIES - 1, TRIES / SPINS - 1, Duration::from_millis(50), false),
+            (TRIES, TRIES / SPINS, Duration::from_millis(50), true),
+            // Where a yield takes milliseconds, the time does,
+            (YIELDS * SPINS, YIELDS, second, true),
+            (YIELDS * SPINS, YIELDS, second - LOOK, false),
+            // but not before the holder had its turns.
+            ((YIELDS - 1) * SPINS, YIELDS - 1, 100 * second, false),
+        ];
+        for (looks, yields, waited, over) in table {
+            assert_eq!(is_over(TRIES, looks, yields, || waited), over, "{looks} looks, {yields} yields, {waited:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_holder_that_is_gone_ends() {
+        let word: NativeWord<AtomicU32> = Word::new(1);
+        assert_eq!(word.wait_while(Patience::Tries(1 << 16), |held| held != 0), Err(Busy));
+        assert_eq!(word.wait_while(Patience::Turn, |held| held == 0), Ok(1));
+    }
+}

@@ -48,6 +48,7 @@ pub fn work<M: Machine>(
 }
 
 /// Does the work on an allocator that is booted.
+#[allow(clippy::print_stdout, reason = "numbers of its own, for the program that counts it")]
 fn call<M: Machine>(
     (variant, batches): (&str, usize),
     allocator: &Allocator<'_, M>,

@@ -1,8 +1,6 @@
 //! `framewright bench`: page-frame allocators side by side, natively, with their limit; the speed of the
 //! simulator; and the instructions of a kernel's calls.
 
-use std::io;
-
 use anyhow::bail;
 use clap::Args;
 use framewright_bench::command::{Bar, Format, Options};
@@ -10,7 +8,7 @@ use framewright_bench::contenders;
 use framewright_bench::instructions::{BATCHES, kernel_work};
 use framewright_sim::speed;
 
-use super::output::print;
+use super::output::{note, print, print_coloured};
 use framewright_lab::mechanisms;
 
 /// Accesses of one row and round of the simulator's speed.
@@ -59,7 +57,10 @@ impl Bench {
         if self.sim {
             return self.simulator();
         }
-        self.options.run(mechanisms::parse, &contenders(), &mut io::stdout().lock())
+        let mut out = Vec::new();
+        let run = self.options.run(mechanisms::parse, &contenders(), &mut out, &mut note);
+        print_coloured(&String::from_utf8(out)?)?;
+        run
     }
 
     fn simulator(&self) -> anyhow::Result<()> {

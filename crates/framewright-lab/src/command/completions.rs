@@ -7,7 +7,7 @@ use framewright::mechanisms::PRESETS;
 use framewright_sim::machine;
 use framewright_sim::workload::Workload;
 
-use super::output::print_as_it_is;
+use super::output::print;
 use super::sim::CHECKER;
 
 /// Print what makes a shell complete this command's arguments.
@@ -30,7 +30,7 @@ impl Completions {
     pub(crate) fn run(&self, program: Command) -> anyhow::Result<()> {
         let mut script = Vec::new();
         generate(self.shell, &mut with_names(program), "framewright", &mut script);
-        print_as_it_is(&String::from_utf8(script)?)
+        print(&String::from_utf8(script)?)
     }
 }
 

@@ -31,11 +31,11 @@ pub(crate) fn check(path: &Path, over: Over<'_>) -> anyhow::Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    output::look(path).with_context(|| format!("cannot write {name}"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
         bail!("cannot write {name}: there is no folder {}; make it first", folder.display());
     }
+    output::look(path, Access::Shared).with_context(|| format!("cannot write {name}"))?;
     let mark = match over {
         Over::Any | Over::Unforced(None) => None,
         Over::Ours(mark) | Over::Unforced(Some(mark)) => Some(mark),
@@ -87,6 +87,7 @@ fn is_systems_link(path: &Path) -> bool {
 }
 
 /// Opens what is special, if it still is. A name that was made a link meanwhile is not followed.
+#[allow(clippy::disallowed_methods, reason = "no file is created, and the name is no file's")]
 fn open_special(path: &Path) -> io::Result<fs::File> {
     let is_link = is_systems_link(path);
     let flags = if is_link { 0 } else { rustix::fs::OFlags::NOFOLLOW.bits() as i32 };

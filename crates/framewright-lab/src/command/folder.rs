@@ -1,9 +1,9 @@
 //! The folder of a report: pages for a browser, and their data as JSON.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use framewright_trace::output::{Access, Folder};
 
 use super::file;
 
@@ -16,7 +16,8 @@ const SCHEMA: &str = "\"schema\": \"framewright-";
 
 /// Makes the folder, if no file that is to be written is foreign. Called before the runs, so that no run is in vain.
 pub(crate) fn prepare(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
+    Folder::make(folder, Access::Shared)
+        .with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
     names.iter().try_for_each(|name| file::check(&folder.join(name), file::Over::Ours(mark(name))))
 }
 
@@ -37,6 +38,8 @@ pub(crate) fn told(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -3,7 +3,6 @@
 //! clap_mangen would fill the lines of examples into a paragraph, so they are put into sections of their own: EXAMPLES
 //! as in the help, and NOTES for the other text after the options.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,6 +10,7 @@ use anyhow::Context;
 use clap::{Args, Command};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
+use framewright_trace::output::{Access, Folder};
 
 use super::file;
 use super::output::print;
@@ -35,7 +35,7 @@ impl Man {
         command.build();
         let mut all = Vec::new();
         pages(&command, "framewright".to_owned(), &mut all)?;
-        fs::create_dir_all(&self.out)
+        Folder::make(&self.out, Access::Shared)
             .with_context(|| format!("cannot make the folder {}; name another with -o", self.out.display()))?;
         for (name, page) in &all {
             let path = self.out.join(name);

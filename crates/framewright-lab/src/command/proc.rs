@@ -13,7 +13,7 @@ use framewright_bench::command::Bar;
 use framewright_rt::ReportFile;
 use framewright_rt::export::{fetch, fetch_nodes, online};
 use framewright_sim::workload::run_and_look;
-use framewright_trace::output::{self, Access};
+use framewright_trace::output::{self, Access, Folder};
 
 use super::output::print;
 use super::runs::RunArgs;
@@ -236,7 +236,7 @@ impl Tree {
 /// Puts a file in its place in one step: a reader sees the old one or the new one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        Folder::make(folder, Access::Shared)?;
     }
     output::write(path, Access::Shared, text.as_bytes())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use framewright_lab::record::identity::Identity;
 use framewright_lab::record::workload::End;
 use framewright_lab::record::{Options, RecordError, Recording, Step, TRACE, record};
 use framewright_trace::record::Kind;
@@ -17,8 +18,8 @@ use super::output::{note, quoted};
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
 /// Needs root (sudo) and tracefs; `framewright doctor` says what is missing. The whole machine is recorded, not the
-/// command alone. The exit code is the command's; 0 if --duration ended it, 2 if nothing could be recorded or the
-/// disk was full before the end.
+/// command alone. The command runs as the user that called sudo. The exit code is the command's; 0 if --duration ended
+/// it, 2 if nothing could be recorded or the disk was full before the end.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright record -- make -j8
@@ -41,6 +42,9 @@ pub(crate) struct Record {
     /// Record as well how the allocator goes about it: traffic between zones and per-CPU lists, which no replay needs.
     #[arg(long)]
     inner: bool,
+    /// Run the command as root, though a user called sudo.
+    #[arg(long, requires = "command")]
+    as_root: bool,
     /// The command to run, with its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -52,9 +56,11 @@ const BUFFER_KIB: u64 = 16 << 10;
 impl Record {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let folder = self.output.clone().unwrap_or_else(free_folder);
+        let identity = if self.as_root || self.command.is_empty() { None } else { caller()? };
         let options = Options {
             folder: folder.clone(),
             command: self.command.clone(),
+            identity,
             duration: self.duration,
             buffer_kib: self.buffer_kib.unwrap_or_else(affordable),
             inner: self.inner,
@@ -74,6 +80,15 @@ impl Record {
             code => Err(Ended(code).into()),
         }
     }
+}
+
+/// The user that called `sudo`, if one did; then the user is told about it.
+fn caller() -> anyhow::Result<Option<Identity>> {
+    let caller = Identity::of_caller().context("cannot find the user that called sudo; --as-root needs none")?;
+    if let Some(caller) = &caller {
+        note(&format!("the command runs as {}, who called sudo; --as-root runs it as root", caller.name()));
+    }
+    Ok(caller)
 }
 
 /// How far a recording is, for a terminal.

@@ -66,6 +66,7 @@ struct Show {
 const WHOLE: f64 = 1e6;
 
 impl Top {
+    #[allow(clippy::disallowed_methods, reason = "asks whether it is a terminal")]
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         if !self.once && !has_terminal {

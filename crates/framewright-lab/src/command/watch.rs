@@ -19,6 +19,7 @@ const PAUSE: i64 = 1;
 const PIECE: usize = 1 << 16;
 
 /// Follows a log to its end; the kernel's has none. Begins after what `/dev/kmsg` has already.
+#[allow(clippy::disallowed_methods, reason = "opened to read")]
 pub(super) fn follow(path: &Path, seen: &mut dyn FnMut(Report) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let name = path.display();
     let mut log =

@@ -9,20 +9,20 @@
 //! lengths are limited.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use framewright_trace::error::{TraceError, file_name};
+use framewright_trace::error::{Reason, TraceError, file_name};
 use framewright_trace::input;
-use framewright_trace::output::{Access, NewFile};
+use framewright_trace::output::{Access, Folder, NewFile};
 use framewright_trace::record::Quality;
 use framewright_trace::state::{InitialState, StateFile};
 use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
-use super::spool::{Packed, page_file};
+use super::spool::Packed;
 use super::state::{KeptFlags, TimedFlags};
 use super::write::{self, Recorded};
 
@@ -60,7 +60,7 @@ struct KeptRecording {
 }
 
 /// Writes beside the pages of `recorded` what they mean.
-pub(super) fn keep(recorded: &Recorded, spool: &Path) -> io::Result<()> {
+pub(super) fn keep(recorded: &Recorded) -> io::Result<()> {
     let texts = StateFile::ALL.into_iter();
     let texts = texts.filter_map(|file| Some((file.name().to_owned(), recorded.state.text(file)?.to_owned())));
     let name = |(pid, name): &(u32, Vec<u8>)| (*pid, String::from_utf8_lossy(name).into_owned());
@@ -76,7 +76,7 @@ pub(super) fn keep(recorded: &Recorded, spool: &Path) -> io::Result<()> {
         start: recorded.start,
         lost: recorded.lost,
     };
-    let mut out = GzEncoder::new(NewFile::create(&spool.join(NAME), Access::Private)?, Compression::fast());
+    let mut out = GzEncoder::new(NewFile::begin(&recorded.spool, NAME, Access::Private)?, Compression::fast());
     out.write_all(&serde_json::to_vec(&kept)?)?;
     out.finish()?.finish().map(drop)
 }
@@ -91,13 +91,17 @@ pub fn is_kept(path: &Path) -> bool {
 /// # Errors
 /// The spool is damaged or of another version, or the trace cannot be written. The spool stays as it is.
 pub fn convert(spool: &Path, trace: &Path) -> Result<Quality, RecordError> {
-    write::write(&mut read(spool)?, trace, &mut |_| ()).map(|(quality, _)| quality)
+    let mut recorded = read(spool)?;
+    let fail = |error| RecordError::at("write", trace, error);
+    let (folder, name) = Folder::of(trace, Access::Private).map_err(fail)?;
+    write::write(&mut recorded, &folder, &name, &mut |_| ()).map(|(quality, _)| quality)
 }
 
 fn read(spool: &Path) -> Result<Recorded, RecordError> {
     let path = spool.join(NAME);
     let damaged = |why: String| RecordError::Damaged { path: path.display().to_string(), why };
-    let bytes = input::read_whole(&path, LIMIT)?;
+    let folder = Folder::to_read(spool).map_err(|error| RecordError::at("read", spool, error))?;
+    let bytes = read_whole(&folder, &path)?;
     let kept: KeptRecording = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     if kept.schema != SCHEMA {
         return Err(damaged(format!("it is {:?}, and this program reads {SCHEMA:?}", kept.schema)));
@@ -112,12 +116,12 @@ fn read(spool: &Path) -> Result<Recorded, RecordError> {
         }
     }
     let flags = kept.flags.map(TimedFlags::from_kept).transpose();
-    let packed = |(cpu, is_cut)| Packed { cpu, path: page_file(spool, cpu), is_cut };
     Ok(Recorded {
         header_page: kept.header_page,
         formats: kept.formats,
         page_size: kept.page_size,
-        files: kept.cpus.into_iter().map(packed).collect(),
+        spool: folder,
+        files: kept.cpus.into_iter().map(|(cpu, is_cut)| Packed { cpu, is_cut }).collect(),
         cut: Some(damaged("the pages of a CPU end before the recording begins".to_owned())),
         tasks: kept.tasks.into_iter().map(|(pid, name)| (pid, name.into_bytes())).collect(),
         state,
@@ -125,6 +129,18 @@ fn read(spool: &Path) -> Result<Recorded, RecordError> {
         start: kept.start,
         lost: kept.lost,
     })
+}
+
+/// Reads the file of a spool, unpacked.
+fn read_whole(spool: &Folder, path: &Path) -> Result<Vec<u8>, TraceError> {
+    let fail = |error: io::Error| TraceError::new(&file_name(path), error);
+    let mut bytes = Vec::new();
+    let source = spool.read(NAME).and_then(input::decompress).map_err(fail)?;
+    source.take(LIMIT + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(TraceError::new(&file_name(path), Reason::TooLarge(LIMIT)));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -149,6 +165,7 @@ mod tests {
             header_page: HEADER_PAGE.to_owned(),
             formats: vec![FREE.to_owned()],
             page_size: 4096,
+            spool: Folder::open(spool, Access::Private).unwrap(),
             files: vec![packed(spool, 0, &[10, 30, 50, 70], None), packed(spool, 1, &[20, 40, 60], missing)],
             cut: missing.map(|_| RecordError::Full("DIR".to_owned())),
             tasks: vec![(1, b"init".to_vec())],
@@ -167,9 +184,10 @@ mod tests {
             let mut recorded = recorded(folder.path(), missing);
             let [now, later] = ["now.fwt", "later.fwt"].map(|name| folder.path().join(name));
             assert!(!is_kept(folder.path()));
-            keep(&recorded, folder.path()).unwrap();
+            keep(&recorded).unwrap();
             assert!(is_kept(folder.path()));
-            let (quality, _) = write::write(&mut recorded, &now, &mut |_| ()).unwrap();
+            let opened = Folder::open(folder.path(), Access::Private).unwrap();
+            let (quality, _) = write::write(&mut recorded, &opened, "now.fwt".as_ref(), &mut |_| ()).unwrap();
             assert_eq!(convert(folder.path(), &later).unwrap(), quality);
             assert!(quality.records() > 2 && fs::read(&later).unwrap() == fs::read(&now).unwrap(), "{missing:?}");
             let trace = Trace::open(&later).unwrap();
@@ -181,7 +199,7 @@ mod tests {
     fn what_no_recorder_left_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trace) = (folder.path().join(NAME), folder.path().join("trace.fwt"));
-        keep(&recorded(folder.path(), None), folder.path()).unwrap();
+        keep(&recorded(folder.path(), None)).unwrap();
         let bytes = input::read_whole(&file, LIMIT).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let mut told = String::new();

@@ -20,17 +20,17 @@ mod room;
 pub mod state;
 pub mod tracefs;
 pub mod workload;
+pub mod identity;
 mod offspring;
 mod error;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::output::{self, Access};
+use framewright_trace::output::{self, Access, Folder, NewFile};
 use framewright_trace::record::Quality;
 use framewright_trace::ring_buffer::{Format, PageLayout};
 use framewright_trace::state::{InitialState, StateFile};
@@ -39,6 +39,7 @@ pub use self::error::RecordError;
 pub use self::kept::{convert, is_kept};
 
 use self::doctor::Findings;
+use self::identity::Identity;
 use self::spool::Spool;
 use self::state::TimedFlags;
 use self::tracefs::{EVENTS, INNER, Instance};
@@ -57,6 +58,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// The command to run; nothing to record until the time is over or a signal arrives.
     pub command: Vec<String>,
+    /// The user that the command runs as; this program's, if there is none.
+    pub identity: Option<Identity>,
     /// How long at most.
     pub duration: Option<Duration>,
     /// Memory for the events of each CPU, in KiB.
@@ -99,16 +102,16 @@ pub enum Step {
 /// The machine cannot be recorded, the folder is in use, or something failed on the way.
 pub fn record(options: &Options, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
     let tracefs = ready(&Findings::gather())?;
-    let made = make_folder(&options.folder)?;
-    let mut result = record_into(options, &tracefs, tell);
+    let (folder, made) = make_folder(&options.folder)?;
+    let mut result = record_into(options, &tracefs, &folder, tell);
     if !matches!(result, Err(RecordError::Kept { .. })) {
-        let _ = fs::remove_dir_all(options.folder.join(SPOOL));
+        let _ = folder.remove_inner(SPOOL);
     }
     if result.is_err() && made {
         // Only if nothing is in it.
         let _ = fs::remove_dir(&options.folder);
     }
-    if let (Ok(recording), Err(error)) = (&mut result, give_to_caller(&options.folder)) {
+    if let (Ok(recording), Err(error)) = (&mut result, give_to_caller(&folder)) {
         recording.warnings.push(format!("the recording stays root's: {error}"));
     }
     result
@@ -128,52 +131,43 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
 }
 
 /// Makes a folder, or takes an empty one of the user's own; returns whether it was made. Only its owner may read it,
-/// because it holds data that the kernel shows to root alone. Only its owner may write there, so that no other user
-/// puts a link in a file's place.
-fn make_folder(folder: &Path) -> Result<bool, RecordError> {
-    match fs::read_dir(folder) {
-        Ok(entries) => match entries.count() {
-            0 => own(folder).map(|()| false),
-            _ => Err(RecordError::Exists(folder.display().to_string())),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            output::create_folder(folder, Access::Private, true)
-                .map_err(|error| RecordError::at("make", folder, error))?;
-            Ok(true)
+/// because it holds data that the kernel shows to root alone. Only its owner may write there.
+///
+/// The folder stays open, and everything is written relative to it: the recorded command may rename it meanwhile, and
+/// put a link in its place.
+fn make_folder(path: &Path) -> Result<(Folder, bool), RecordError> {
+    let fail = |doing| move |error| RecordError::at(doing, path, error);
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_symlink() => Err(RecordError::NotOwn(path.display().to_string())),
+        Ok(_) => {
+            let folder = Folder::open(path, Access::Private).map_err(fail("use"))?;
+            if !folder.names().map_err(fail("use"))?.is_empty() {
+                return Err(RecordError::Exists(path.display().to_string()));
+            }
+            folder.claim().map_err(|_| RecordError::NotOwn(path.display().to_string()))?;
+            Ok((folder, false))
         }
-        Err(error) => Err(RecordError::at("use", folder, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = Folder::make(path, Access::Private).map_err(fail("make"))?;
+            // Another process may have been faster.
+            folder.claim().map_err(|_| RecordError::NotOwn(path.display().to_string()))?;
+            Ok((folder, true))
+        }
+        Err(error) => Err(RecordError::at("use", path, error)),
     }
-}
-
-/// Takes the access of all others to an empty folder away, if it is the user's own and no link to one.
-fn own(folder: &Path) -> Result<(), RecordError> {
-    let fail = |error| RecordError::at("use", folder, error);
-    let there = fs::symlink_metadata(folder).map_err(fail)?;
-    if there.is_symlink() || there.uid() != rustix::process::geteuid().as_raw() {
-        return Err(RecordError::NotOwn(folder.display().to_string()));
-    }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fail)
 }
 
 /// Gives a recording that was made through `sudo` to the user that called it, so that this user can read it.
-fn give_to_caller(folder: &Path) -> io::Result<()> {
-    let id = |name| std::env::var(name).ok().and_then(|id| id.parse::<u32>().ok());
-    let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) else { return Ok(()) };
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            give_to_caller(&entry.path())?;
-        } else {
-            lchown(entry.path(), Some(user), Some(group))?;
-        }
-    }
-    lchown(folder, Some(user), Some(group))
+fn give_to_caller(folder: &Folder) -> io::Result<()> {
+    output::caller().map_or(Ok(()), |(user, group)| folder.give(user, group))
 }
 
-fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
+fn record_into(
+    options: &Options,
+    tracefs: &Path,
+    folder: &Folder,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Recording, RecordError> {
     let interrupts = Interrupts::note().map_err(|error| RecordError::at("catch", Path::new("signals"), error))?;
     let mut instance = Instance::create(tracefs, options.buffer_kib)?;
     let no_moves = instance.set_probe().err().unwrap_or_default();
@@ -184,33 +178,35 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     let header_page = instance.read("events/header_page")?;
     let layout = PageLayout::parse(&header_page).map_err(described)?;
     let page_size = instance.page_size().unwrap_or(layout.page_size());
-    let mut spool = Spool::start(instance.cpus()?, &layout, page_size, &options.folder.join(SPOOL))?;
+    let inner = folder.make_inner(SPOOL, Access::Private);
+    let inner = inner.map_err(|error| RecordError::at("make", &folder.path().join(SPOOL), error))?;
+    let mut spool = Spool::start(instance.cpus()?, &layout, page_size, &inner)?;
     let Played { state, flags, tasks, start, end, elapsed, after, mut warnings } =
         play(options, &instance, &mut spool, &interrupts, tell)?;
     let (files, cut) = spool.finish();
     warnings.extend(cut.as_ref().map(|error| format!("the trace ends early: {error}")));
     let lost = instance.lost();
     warnings.extend(instance.remove().iter().map(|error| format!("{error}; the next recording tries it again")));
-    let recorded = Recorded { header_page, formats, page_size, files, cut, tasks, state, flags, start, lost };
-    let kept = keep(options, recorded, tell);
+    let recorded =
+        Recorded { header_page, formats, page_size, spool: inner, files, cut, tasks, state, flags, start, lost };
+    let kept = keep(folder, recorded, tell);
     // Beside the pages too, if they are kept: a trace that is made of them later has its place here.
-    let after = after.and_then(|after| write_after(&after, &options.folder.join(framewright_trace::AFTER)));
+    let after = after.and_then(|after| write_after(&after, folder));
     let (quality, bytes) = kept?;
     warnings.extend(after.err().map(|error| format!("what the kernel said at the end is not there: {error}")));
     Ok(Recording { quality, end, elapsed, bytes, no_moves, warnings })
 }
 
 /// Makes the pages a trace, which takes their place. Returns its bytes, too.
-fn keep(options: &Options, mut recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Result<(Quality, u64), RecordError> {
-    let (path, spool) = (options.folder.join(TRACE), options.folder.join(SPOOL));
-    let written = write::write(&mut recorded, &path, &mut |events| tell(Step::Writing(events)));
+fn keep(folder: &Folder, mut recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Result<(Quality, u64), RecordError> {
+    let written = write::write(&mut recorded, folder, TRACE.as_ref(), &mut |events| tell(Step::Writing(events)));
     let kept = |error| RecordError::Kept {
         error: Box::new(error),
-        spool: spool.display().to_string(),
-        is_convertible: kept::keep(&recorded, &spool).is_ok(),
+        spool: recorded.spool.path().display().to_string(),
+        is_convertible: kept::keep(&recorded).is_ok(),
     };
     let written = written.map_err(kept)?;
-    let _ = fs::remove_dir_all(&spool);
+    let _ = folder.remove_inner(SPOOL);
     Ok(written)
 }
 
@@ -243,7 +239,7 @@ fn play(
     let state = state::texts()?;
     let start = state::now();
     let begin = Instant::now();
-    let mut workload = Workload::start(&options.command).map_err(|error| {
+    let mut workload = Workload::start(&options.command, options.identity.as_ref()).map_err(|error| {
         let program = options.command.first().cloned().unwrap_or_default();
         RecordError::Command { program, error }
     })?;
@@ -278,22 +274,26 @@ fn enable(instance: &Instance, inner: bool) -> Result<Vec<String>, RecordError> 
 }
 
 /// Writes the texts of the state at the end: all of them or none, since those that are there are believed.
-fn write_after(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
+fn write_after(state: &InitialState, folder: &Folder) -> Result<(), RecordError> {
     let written = write_texts(state, folder);
     if written.is_err() {
         // The first error says more than one about cleaning up after it.
-        let _ = fs::remove_dir_all(folder);
+        let _ = folder.remove_inner(framewright_trace::AFTER);
     }
     written
 }
 
-fn write_texts(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
-    output::create_folder(folder, Access::Private, false).map_err(|error| RecordError::at("make", folder, error))?;
+fn write_texts(state: &InitialState, folder: &Folder) -> Result<(), RecordError> {
+    let fail = |doing, path: PathBuf| move |error| RecordError::at(doing, &path, error);
+    let after = folder.make_inner(framewright_trace::AFTER, Access::Private);
+    let after = after.map_err(fail("make", folder.path().join(framewright_trace::AFTER)))?;
     for file in StateFile::ALL {
         if let Some(text) = state.text(file) {
-            let path = folder.join(file.name());
-            output::write(&path, Access::Private, text.as_bytes())
-                .map_err(|error| RecordError::at("write", &path, error))?;
+            let written = NewFile::begin(&after, file.name(), Access::Private).and_then(|mut new| {
+                io::Write::write_all(&mut new, text.as_bytes())?;
+                new.finish()
+            });
+            written.map_err(fail("write", after.path().join(file.name())))?;
         }
     }
     Ok(())

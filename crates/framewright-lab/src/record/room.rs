@@ -7,21 +7,19 @@
 //!
 //! Rejected: asking how much is free, because the readers, the workload and all other programs take room meanwhile.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 
-use framewright_trace::output::{self, Access};
+use framewright_trace::output::{Access, Folder};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 /// Bytes of a trace beside its events; also by how much is taken at least.
 const STEP: u64 = 4 << 20;
 
-/// The file, which is gone when this is.
+/// The file. It has no name any more, so that it is gone when this is, or when the recorder is killed.
 #[derive(Debug)]
 pub(super) struct Room {
-    path: PathBuf,
     file: File,
     held: u64,
 }
@@ -31,8 +29,10 @@ impl Room {
     ///
     /// # Errors
     /// There is not that much.
-    pub(super) fn take(path: &Path) -> io::Result<Room> {
-        let mut room = Room { path: path.to_owned(), file: output::create_new(path, Access::Private)?, held: 0 };
+    pub(super) fn take(folder: &Folder, name: &str) -> io::Result<Room> {
+        let file = folder.create_new(name, Access::Private)?;
+        folder.remove(name)?;
+        let mut room = Room { file, held: 0 };
         room.grow(0)?;
         Ok(room)
     }
@@ -56,13 +56,6 @@ impl Room {
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        // The whole folder goes when the trace is written.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,8 +63,8 @@ mod tests {
     #[test]
     fn room_is_held_in_steps_and_given_back() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("room");
-        let mut room = Room::take(&path).unwrap();
+        let opened = Folder::open(folder.path(), Access::Private).unwrap();
+        let mut room = Room::take(&opened, "room").unwrap();
         let table =
             [(0, STEP), (1, STEP), (2, 2 * STEP), (2 * STEP, 2 * STEP), (2 * STEP + 2, 3 * STEP), (0, 3 * STEP)];
         for (spooled, held) in table {
@@ -79,7 +72,6 @@ mod tests {
             assert_eq!(room.held, held, "{spooled}");
         }
         assert!(room.grow(1 << 62).is_err(), "no disk has so much");
-        drop(room);
-        assert!(!path.exists());
+        assert!(opened.names().unwrap().is_empty());
     }
 }

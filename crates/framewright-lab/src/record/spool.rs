@@ -7,9 +7,8 @@
 //! A reader that cannot go on waits for the end and closes its file as well as it can, while the others go on. Up to
 //! the last page of that file, all files together are a trace without a gap.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,8 +17,9 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use framewright_trace::output::{self, Access};
+use framewright_trace::output::{Access, Folder};
 use framewright_trace::ring_buffer::{Lost, PageLayout};
+use rustix::fs::{Mode, OFlags, open};
 
 use super::error::RecordError;
 use super::room::Room;
@@ -46,8 +46,6 @@ pub struct SpoolProgress {
 pub struct Packed {
     /// The CPU.
     pub cpu: u16,
-    /// Their file.
-    pub path: PathBuf,
     /// Whether its reader could not go on, so that the last ones are not there.
     pub is_cut: bool,
 }
@@ -57,7 +55,8 @@ pub type Spooled = (Vec<Packed>, Option<RecordError>);
 
 /// Readers at work.
 pub struct Spool {
-    folder: PathBuf,
+    /// Of its folder, for messages.
+    path: PathBuf,
     readers: Vec<(u16, JoinHandle<io::Result<()>>)>,
     progress: Arc<SpoolProgress>,
     /// Until the end.
@@ -71,25 +70,24 @@ impl Spool {
     ///
     /// # Errors
     /// A file cannot be opened or made, or there is no room for a trace.
+    #[allow(clippy::disallowed_methods, reason = "the kernel's buffers are opened to read")]
     pub fn start(
         cpus: Vec<(u16, PathBuf)>,
         layout: &PageLayout,
         page_size: usize,
-        folder: &Path,
+        folder: &Folder,
     ) -> Result<Spool, RecordError> {
-        output::create_folder(folder, Access::Private, false)
-            .map_err(|error| RecordError::at("make", folder, error))?;
         let progress = Arc::new(SpoolProgress::default());
-        let room = Room::take(&folder.join("room")).map_err(|_| full(folder))?;
-        let mut spool =
-            Spool { folder: folder.to_owned(), readers: Vec::new(), progress, room: Some(room), is_full: false };
+        let path = folder.path().to_owned();
+        let room = Room::take(folder, "room").map_err(|_| full(&path))?;
+        let mut spool = Spool { path, readers: Vec::new(), progress, room: Some(room), is_full: false };
         for (cpu, source) in cpus {
-            let (source, target) = (source.join("trace_pipe_raw"), spool.file(cpu));
-            let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-            let pages = OpenOptions::new().read(true).custom_flags(nonblocking).open(&source);
-            let pages = pages.map_err(|error| RecordError::at("read", &source, error))?;
-            let packed = output::create_new(&target, Access::Private)
-                .map_err(|error| RecordError::at("make", &target, error))?;
+            let (source, name) = (source.join("trace_pipe_raw"), page_file(cpu));
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let pages = open(&source, flags, Mode::empty()).map(File::from);
+            let pages = pages.map_err(|error| RecordError::at("read", &source, error.into()))?;
+            let packed = folder.create_new(&name, Access::Private);
+            let packed = packed.map_err(|error| RecordError::at("make", &spool.path.join(&name), error))?;
             let reader = Reader { pages, layout: layout.clone(), page: vec![0; page_size] };
             let progress = spool.progress.clone();
             let run = move || reader.run(packed, progress);
@@ -114,7 +112,7 @@ impl Spool {
 
     /// Has the readers read what is left and end, and gives back the room that was held.
     pub fn finish(mut self) -> Spooled {
-        let full = self.is_full.then(|| full(&self.folder));
+        let full = self.is_full.then(|| full(&self.path));
         let mut failures: Vec<RecordError> = full.into_iter().collect();
         // First, so that readers find room for what they hold.
         self.room = None;
@@ -122,23 +120,19 @@ impl Spool {
         let mut files = Vec::new();
         // All of them, whatever becomes of the first: the instance can only be removed when its files are closed.
         for (cpu, thread) in std::mem::take(&mut self.readers) {
-            let path = self.file(cpu);
+            let path = self.path.join(page_file(cpu));
             thread.thread().unpark();
             let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("the reader has died")));
-            files.push(Packed { cpu, path: path.clone(), is_cut: result.is_err() });
+            files.push(Packed { cpu, is_cut: result.is_err() });
             failures.extend(result.err().map(|error| RecordError::at("fill", &path, error)));
         }
         (files, failures.into_iter().next())
     }
-
-    fn file(&self, cpu: u16) -> PathBuf {
-        page_file(&self.folder, cpu)
-    }
 }
 
-/// Returns the file of a CPU's pages in a spool.
-pub(super) fn page_file(spool: &Path, cpu: u16) -> PathBuf {
-    spool.join(format!("cpu{cpu}.gz"))
+/// Returns the name of the file with a CPU's pages.
+pub(super) fn page_file(cpu: u16) -> String {
+    format!("cpu{cpu}.gz")
 }
 
 /// There is no room where this folder is.
@@ -265,7 +259,8 @@ field: char data; offset:16; size:4080; signed:0;";
             }
             cpus.push((cpu, cpu_folder));
         }
-        let spool = Spool::start(cpus, &layout, 4096, &folder.path().join("spool")).unwrap();
+        let inner = Folder::make(&folder.path().join("spool"), Access::Private).unwrap();
+        let spool = Spool::start(cpus, &layout, 4096, &inner).unwrap();
         let progress = spool.progress.clone();
         let (files, failure) = spool.finish();
         assert_eq!(Arc::strong_count(&progress), 1, "no reader is left");
@@ -274,7 +269,7 @@ field: char data; offset:16; size:4080; signed:0;";
         assert!(failure.contains("spool/cpu0.gz"), "{failure}");
         assert!(!folder.path().join("spool/room").exists());
         for file in &files {
-            let pages = framewright_trace::input::read_whole(&file.path, 1 << 20).unwrap();
+            let pages = framewright_trace::input::read_whole(&inner.path().join(page_file(file.cpu)), 1 << 20).unwrap();
             assert_eq!(pages.len(), if file.is_cut { 0 } else { 2 * 4096 });
         }
     }

@@ -126,6 +126,7 @@ impl Instance {
     ///
     /// # Errors
     /// It cannot be made, or not with so much memory.
+    #[allow(clippy::disallowed_methods, reason = "a folder of tracefs, where nobody makes links")]
     pub fn create(tracefs: &Path, buffer_kib: u64) -> Result<Instance, RecordError> {
         let path = tracefs.join("instances").join(format!("{NAME}{}", process::id()));
         for left in left_over(tracefs) {
@@ -223,6 +224,7 @@ impl Instance {
         read_at_once(&path).map_err(|error| RecordError::at("read", &path, error))
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a file of tracefs, where nobody makes links")]
     fn write(&self, file: &str, text: &str) -> Result<(), RecordError> {
         let path = self.path.join(file);
         fs::write(&path, text).map_err(|error| RecordError::at("write to", &path, error))
@@ -278,6 +280,7 @@ fn read_at_once(path: &Path) -> io::Result<String> {
 }
 
 /// Appends: overwriting would remove the probes of all programs.
+#[allow(clippy::disallowed_methods, reason = "a file of tracefs, where nobody makes links")]
 fn append(path: &Path, line: &str) -> io::Result<()> {
     io::Write::write_all(&mut fs::OpenOptions::new().append(true).open(path)?, line.as_bytes())
 }

@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::identity::Identity;
 use super::offspring::{self, Process};
 
 /// How often is looked whether it has ended.
@@ -112,13 +113,18 @@ impl End {
 pub struct Workload(Option<Child>);
 
 impl Workload {
-    /// Starts a command.
+    /// Starts a command, as another user if one is given.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(command: &[String]) -> io::Result<Workload> {
+    pub fn start(command: &[String], identity: Option<&Identity>) -> io::Result<Workload> {
         let Some((program, arguments)) = command.split_first() else { return Ok(Workload(None)) };
-        Ok(Workload(Some(Command::new(program).args(arguments).spawn()?)))
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(Workload(Some(match identity {
+            Some(identity) => identity.start(command)?,
+            None => command.spawn()?,
+        })))
     }
 
     /// Waits until the command ends, the time is over or a signal arrives; `look` is called meanwhile, and ends it by
@@ -224,7 +230,7 @@ mod tests {
     }
 
     fn start(command: &[&str]) -> Workload {
-        Workload::start(&command.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()).unwrap()
+        Workload::start(&command.iter().map(|&word| word.to_owned()).collect::<Vec<_>>(), None).unwrap()
     }
 
     fn run(command: &[&str], duration: Option<Duration>) -> End {
@@ -241,7 +247,7 @@ mod tests {
         assert_eq!((run(&["true"], None).code(), run(&["false"], None).code()), (0, 1));
         assert_eq!(run(&["sleep", "1000"], Some(Duration::ZERO)), End::Time);
         assert_eq!(run(&[], Some(Duration::ZERO)).code(), 0);
-        assert!(Workload::start(&["no-such-program".to_owned()]).is_err());
+        assert!(Workload::start(&["no-such-program".to_owned()], None).is_err());
     }
 
     #[test]

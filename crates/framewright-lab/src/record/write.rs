@@ -2,22 +2,22 @@
 //!
 //! The trace ends where one CPU's pages end: later events of other CPUs make no sense without that CPU's.
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Read};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::units::CpuId;
 use framewright_trace::error::{TraceError, file_name};
 use framewright_trace::fwt::CompactWriter;
-use framewright_trace::input::{self, Source};
-use framewright_trace::output::{Access, NewFile};
+use framewright_trace::input::{Source, decompress};
+use framewright_trace::output::{Access, Folder, NewFile};
 use framewright_trace::record::{Quality, Record};
 use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault, RawReader};
 use framewright_trace::state::{InitialState, StateFile};
 
 use super::error::RecordError;
-use super::spool::Packed;
+use super::spool::{Packed, page_file};
 use super::state::{Events, TimedFlags};
 
 /// Everything that was recorded, to be put together.
@@ -26,6 +26,8 @@ pub(super) struct Recorded {
     pub(super) header_page: String,
     pub(super) formats: Vec<String>,
     pub(super) page_size: usize,
+    /// Where the pages are.
+    pub(super) spool: Folder,
     pub(super) files: Vec<Packed>,
     /// Why some of them are cut, or all of them end early.
     pub(super) cut: Option<RecordError>,
@@ -45,7 +47,8 @@ pub(super) struct Recorded {
 /// Returns its bytes, too.
 pub(super) fn write(
     recorded: &mut Recorded,
-    path: &Path,
+    folder: &Folder,
+    name: &OsStr,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Quality, u64), RecordError> {
     let layout = PageLayout::parse(&recorded.header_page).map_err(described)?;
@@ -55,7 +58,8 @@ pub(super) fn write(
     let (page_size, start, lost, mut state) = (*page_size, *start, *lost, recorded.state.clone());
     let is_cut = files.iter().any(|file| file.is_cut);
     let is_over = Arc::new(AtomicBool::new(false));
-    let sources = files.iter().map(|file| source(file, &is_over)).collect::<Result<_, RecordError>>()?;
+    let sources =
+        files.iter().map(|file| source(&recorded.spool, file, &is_over)).collect::<Result<_, RecordError>>()?;
     let mut reader = RawReader::new(layout, page_size, decoder, sources);
     tasks.iter().for_each(|(pid, name)| reader.name_task(*pid, name));
     let mut events = Events::default();
@@ -71,9 +75,9 @@ pub(super) fn write(
     {
         return Err(cut);
     }
-    let name = file_name(path);
-    let fail = |error| RecordError::Trace(TraceError::new(&name, error));
-    let file = NewFile::create(path, Access::Private).map_err(fail)?;
+    let shown = file_name(&folder.path().join(name));
+    let fail = |error| RecordError::Trace(TraceError::new(&shown, error));
+    let file = NewFile::begin(folder, name, Access::Private).map_err(fail)?;
     let mut writer = CompactWriter::new(BufWriter::new(file), &state).map_err(fail)?;
     let mut quality = Quality::default();
     while let Some(record) = next {
@@ -108,8 +112,10 @@ pub(super) fn described(fault: RawFault) -> RecordError {
 }
 
 /// The pages of a CPU.
-fn source(file: &Packed, is_over: &Arc<AtomicBool>) -> Result<(CpuId, String, Source), RecordError> {
-    let pages = input::open(&file.path)?;
+fn source(spool: &Folder, file: &Packed, is_over: &Arc<AtomicBool>) -> Result<(CpuId, String, Source), RecordError> {
+    let name = page_file(file.cpu);
+    let fail = |error| TraceError::new(&file_name(&spool.path().join(&name)), error);
+    let pages = spool.read(&name).and_then(decompress).map_err(fail)?;
     let pages = if file.is_cut { Box::new(Cut { pages, is_over: is_over.clone() }) } else { pages };
     Ok((CpuId(file.cpu), format!("the pages of CPU {}", file.cpu), pages))
 }
@@ -145,6 +151,7 @@ impl Read for Cut {
 pub(super) mod tests {
     use std::fs;
     use std::io::Write;
+    use std::path::Path;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
@@ -178,7 +185,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
         let bytes = out.finish().unwrap();
         let length = bytes.len().saturating_sub(missing.unwrap_or(0));
         fs::write(&path, &bytes[..length]).unwrap();
-        Packed { cpu, path, is_cut: missing.is_some() }
+        Packed { cpu, is_cut: missing.is_some() }
     }
 
     #[test]
@@ -199,6 +206,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
                 header_page: HEADER_PAGE.to_owned(),
                 formats: vec![FREE.to_owned()],
                 page_size: 4096,
+                spool: Folder::open(folder.path(), Access::Private).unwrap(),
                 files,
                 cut: missing.map(|_| RecordError::Full("DIR".to_owned())),
                 tasks: Vec::new(),
@@ -208,7 +216,8 @@ field:unsigned int order; offset:16; size:4; signed:0;";
                 lost: 3,
             };
             let path = folder.path().join("trace.fwt");
-            match (write(&mut recorded, &path, &mut |_| ()), times) {
+            let opened = Folder::open(folder.path(), Access::Private).unwrap();
+            match (write(&mut recorded, &opened, "trace.fwt".as_ref(), &mut |_| ()), times) {
                 (Ok((quality, bytes)), Some(times)) => {
                     let found: Vec<u64> = Trace::open(&path).unwrap().map(|record| record.unwrap().time).collect();
                     assert_eq!(found, times, "{missing:?}");

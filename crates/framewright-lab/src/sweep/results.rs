@@ -5,13 +5,12 @@
 //! without its end; the process that continues the file drops it, and the cell is run again. A lock, which ends with
 //! its process, lets one process at a time have the file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use framewright_trace::output;
+use framewright_trace::output::{Access, Folder};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -211,9 +210,7 @@ impl Store {
     pub fn open(path: &Path) -> anyhow::Result<(Store, ResultsContent)> {
         let name = path.display().to_string();
         // Appended to where it is, so no other file must be put in its place.
-        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-        let file = output::look(path)
-            .and_then(|()| OpenOptions::new().read(true).append(true).create(true).custom_flags(nofollow).open(path));
+        let file = Folder::of(path, Access::Shared).and_then(|(folder, name)| folder.append(name));
         let file = file.with_context(|| format!("cannot write {name}"))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

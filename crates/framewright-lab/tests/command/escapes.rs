@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use crate::replay_synthetic::project;
 use crate::transcript::{framewright, run, text};
 
 const SHORT: [&str; 10] = [
@@ -72,6 +73,30 @@ fn names_in_results_are_not_obeyed() {
         let output = run(&["sweep", "merge", &results, "--format", form]);
         assert_is_plain(&output.stdout, form);
         assert_is_plain(&output.stderr, form);
+    }
+}
+
+/// A name from a file is text in a page of a report, not markup.
+#[test]
+fn names_in_pages_are_not_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = fs::read_to_string(project().join("data/machines/generic.toml")).unwrap();
+    let title = machine.lines().next().unwrap();
+    // Its name is that of its file.
+    let (name, title) = ("<script>x('&').toml", machine.replacen(title, "title = \"<script>x('&')</script>\"", 1));
+    fs::write(path(name), title).unwrap();
+    let log = fs::read_to_string(project().join("data/reports/23-btrfs-order4.txt")).unwrap();
+    let (comm, _) = log.split_once(": page allocation failure").unwrap();
+    let comm = comm.split_whitespace().last().unwrap();
+    fs::write(path("log"), log.replace(comm, "<script>x()")).unwrap();
+    let (machine, log, [runs, ticket]) = (path(name), path("log"), ["runs", "ticket"].map(path));
+    let sim = [&["sim", "--machine", &machine, "--report", &runs], &SHORT[2..]].concat();
+    for (arguments, page) in [(sim, &runs), (vec!["why", &log, "--report", &ticket], &ticket)] {
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let page = fs::read_to_string(Path::new(page).join("index.html")).unwrap();
+        assert!(!page.contains("<script>x(") && page.contains("&lt;script&gt;x("), "{arguments:?}");
     }
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod errors;
 mod escapes;
 mod explain;
+mod hostile;
 mod messages;
 mod ops;
 mod output;

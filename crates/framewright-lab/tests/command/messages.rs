@@ -22,6 +22,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ("name a log, or send one: dmesg | framewright why; --watch follows the kernel's", "a terminal"),
     ("cannot find the end of {name}", "a /dev/kmsg that opens and has no end"),
     ("progress bar", "a template of ours that is none"),
+    ("cannot find the user that called sudo; --as-root needs none", "a system without a list of users"),
     ("data/published/{}", "a file of ours, which is built in, that is broken"),
     ("data/published/linux-6.1-thpfioscale-1g.json", "the same"),
     ("row {name}: no kernel had the lock at {place}", "the same"),

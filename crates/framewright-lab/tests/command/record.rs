@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -333,6 +334,57 @@ fn nobody_has_to_listen() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+/// The user that `sudo` names in these tests.
+const CALLER: u32 = 54_321;
+
+/// Records a script, as if a user had called `sudo`. Returns what the script printed, and what was told.
+fn record_for_caller(folder: &Path, options: &[&str], script: &str) -> (String, String) {
+    let path = folder.join("r").display().to_string();
+    let arguments = [&["record", "-o", &path], options, &["--", "sh", "-c", script]].concat();
+    let mut command = framewright(&arguments);
+    command.env("SUDO_UID", CALLER.to_string()).env("SUDO_GID", CALLER.to_string());
+    let output = command.output().unwrap();
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    (text(&output.stdout), told)
+}
+
+/// The command has the rights of the user that called sudo, and the recording is that user's alone.
+#[test]
+fn a_command_runs_as_the_user_that_called_sudo() {
+    if !can_record() {
+        return;
+    }
+    let rights = "id -u; id -G; echo ${SUDO_UID-none}";
+    for (options, expected) in [(&[][..], "54321\n54321\nnone\n"), (&["--as-root"], "0\n")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (said, told) = record_for_caller(folder.path(), options, rights);
+        assert!(said.starts_with(expected), "{said}");
+        let note = "the command runs as user 54321, who called sudo; --as-root runs it as root\n";
+        assert_eq!(told.starts_with(note), options.is_empty(), "{told}");
+        for (name, mode) in [("r", 0o700), ("r/trace.fwt", 0o600), ("r/after", 0o700), ("r/after/zoneinfo", 0o600)] {
+            let found = fs::symlink_metadata(folder.path().join(name)).unwrap();
+            assert_eq!((found.uid(), found.permissions().mode() & 0o777), (CALLER, mode), "{name}");
+        }
+    }
+}
+
+/// A command that puts a link in the recording's place gets nothing written or given to it through the link.
+#[test]
+fn a_command_cannot_send_a_recording_elsewhere() {
+    if !can_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("victim")).unwrap();
+    fs::write(folder.path().join("victim/precious"), "precious").unwrap();
+    let script = format!("cd {} && mv r moved && ln -s victim r", folder.path().display());
+    record_for_caller(folder.path(), &["--as-root"], &script);
+    let owner = |name: &str| fs::symlink_metadata(folder.path().join(name)).unwrap().uid();
+    assert_eq!(["victim", "victim/precious", "moved", "moved/trace.fwt"].map(owner), [0, 0, CALLER, CALLER]);
+    assert_eq!(fs::read_dir(folder.path().join("victim")).unwrap().count(), 1);
 }
 
 /// What is over is over, also for a command that does not hear.

@@ -2,7 +2,7 @@
 //! the way.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
 use crate::transcript::{framewright, run, text};
@@ -80,6 +80,35 @@ fn no_command_writes_through_a_link() {
         assert_eq!(fs::read_to_string(&victim).unwrap(), PRECIOUS, "{writer}");
         assert!(fs::symlink_metadata(out.join(name)).unwrap().is_file(), "{writer}");
     }
+}
+
+/// A user that is neither root nor the one that runs the tests.
+const ANOTHER: u32 = 54_321;
+
+/// A folder of another user could become a link to elsewhere, so no command writes to it, or below it.
+#[test]
+fn no_command_writes_to_a_folder_of_another_user() {
+    let folder = tempfile::tempdir().unwrap();
+    if chown(folder.path(), Some(ANOTHER), None).is_err() {
+        eprintln!("SKIPPED: files cannot be given to another user here");
+        return;
+    }
+    chown(folder.path(), Some(0), None).unwrap();
+    for command in ["sweep plan SHORT -o PLAN", "sweep run PLAN --shard 1/1 -o RESULTS"] {
+        assert!(execute(command, folder.path()).0, "{command}");
+    }
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    chown(&out, Some(ANOTHER), None).unwrap();
+    for writer in WRITERS {
+        let (went_well, told) = execute(&named(writer).0, folder.path());
+        assert!(!went_well && told.contains("belongs to another user (number 54321)"), "{writer}: {told}");
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{writer}");
+    }
+    // But where a command is started, as in a checkout that a container has of another user.
+    let words = format!("sweep plan {SHORT} -o plan.jsonl");
+    let mut here = framewright(&words.split_whitespace().collect::<Vec<_>>());
+    assert!(here.current_dir(&out).status().unwrap().success() && out.join("plan.jsonl").is_file());
 }
 
 /// A terminal, a pipe and the system's names for what is open are written to as they are.

@@ -17,14 +17,15 @@ use framewright::{AllocError, FreeError, Order, PfnRange, Request, Why};
 
 use crate::rest;
 use crate::stage::{Block, Checked, Did, Stage, lock};
+use crate::watchdog;
 use crate::worker::Worker;
 
 /// How children end.
 const WORKED: i32 = 0;
 const WRONG: i32 = 1;
 const REFUSED: i32 = 3;
-/// Seconds until a child that hangs is killed.
-const HANGS: u32 = 60;
+/// Seconds until a child that hangs is killed, before the watchdog's patience is over.
+const HANGS: u32 = 40;
 /// Turns of a child.
 const TURNS: usize = 300;
 
@@ -69,6 +70,7 @@ fn await_child(child: i32) -> Checked<Did> {
             return Err(format!("waiting for a child: {error}"));
         }
     }
+    watchdog::beat(None);
     match status {
         _ if libc::WIFSIGNALED(status) => Err(format!("a child ended by signal {}", libc::WTERMSIG(status))),
         _ if libc::WEXITSTATUS(status) == WORKED => Ok(Did::Children),

@@ -1,6 +1,7 @@
 //! Everything at once, for a given time: threads that come and go, blocks that change hands, children, drains, memory
 //! taken offline and changes of affinity. Each frame has a shadow owner, and each block is stamped with its mark. Now
-//! and then all threads rest, and no frame may be lost. Ends with status 1 if anything is wrong.
+//! and then all threads rest, and no frame may be lost. Ends with status 1 if anything is wrong. The run is a child
+//! process, and its parent ends it if it stands still (`watchdog.rs`).
 //!
 //! `cargo run --release -p framewright-rt --example stress -- --cpus rseq --seconds 60`
 
@@ -12,6 +13,7 @@ mod run;
 mod shadow;
 mod stage;
 mod turns;
+mod watchdog;
 mod worker;
 
 use std::process::ExitCode;
@@ -62,6 +64,9 @@ struct Options {
     /// Size of the arena in MiB.
     #[arg(long, default_value_t = 256)]
     memory: u64,
+    /// Seconds without a turn of any thread after which the run is ended, with a description.
+    #[arg(long, default_value_t = 60)]
+    stall_after: u64,
     /// Fork no children.
     #[arg(long)]
     no_forks: bool,
@@ -94,6 +99,21 @@ impl Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if !watchdog::is_watched() {
+        let watched = watchdog::again(None).map_err(|error| error.to_string());
+        let limit = Duration::from_secs(options.stall_after);
+        return match watched.and_then(|program| watchdog::watch(program, limit)) {
+            Ok(status) if status.success() => ExitCode::SUCCESS,
+            Ok(status) => {
+                eprintln!("wrong: the run ended with {status}");
+                ExitCode::FAILURE
+            }
+            Err(told) => {
+                eprintln!("wrong: {told}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let begin = Instant::now();
     println!("{options:?}");
     match options.plan().and_then(|plan| run::run(plan, &mut std::io::stdout())) {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use crate::stage::{Checked, Did, Plan, Rng, Stage, Tally, lock};
-use crate::{children, disturb, rest, worker};
+use crate::{children, disturb, rest, watchdog, worker};
 
 /// How long the driver sleeps between looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -111,6 +111,7 @@ fn rest_a_while(stage: &Arc<Stage>, rng: &mut Rng) -> Checked {
         }
     }
     stage.add(&mut tally);
+    watchdog::beat(None);
     stage.gate.open();
     Ok(())
 }

@@ -11,6 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::gate::Gate;
 use crate::shadow::{self, Shadow};
+use crate::watchdog;
 
 /// A fault that was found, if any.
 pub(crate) type Checked<T = ()> = Result<T, String>;
@@ -179,7 +180,7 @@ impl Stage {
             .cpus(plan.threads + 1)
             .mechanisms(plan.mechanisms)
             .build()?;
-        Ok(Stage {
+        let stage = Stage {
             plan,
             shadow: Shadow::new(arena.frames().frames()),
             arena: std::sync::Arc::new(arena),
@@ -195,7 +196,9 @@ impl Stage {
             processors: sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new()),
             tallies: Did::NAMES.iter().map(|_| AtomicU64::new(0)).collect(),
             wrong: Mutex::default(),
-        })
+        };
+        watchdog::show(stage.pages());
+        Ok(stage)
     }
 
     /// The allocator.

@@ -18,6 +18,7 @@ use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 
 use crate::children;
 use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};
+use crate::watchdog;
 
 /// Turns of the shortest and the longest life.
 const LIFE: (usize, usize) = (500, 6_000);
@@ -139,6 +140,7 @@ impl Worker {
                 self.unshelve();
             }
             self.turn()?;
+            watchdog::beat(self.index);
             self.tally.did(Did::Operations);
             if turn % TALLIED == 0 {
                 self.stage.add(&mut self.tally);

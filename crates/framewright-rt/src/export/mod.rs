@@ -6,57 +6,57 @@
 //! ([`ReportFile`]).
 //!
 //! The thread reads the allocator as any other caller does, without a lock, into a text, and then writes that text to
-//! the asker. So an asker that asks or reads slowly, or not at all, delays other askers only. After a second the thread
+//! the asker. An asker that asks or reads slowly, or not at all, delays nobody (`serve.rs`). After a second the thread
 //! closes such a connection. A question has at most 64 bytes.
 //!
-//! The permissions of the socket's file decide which users may connect. They follow from the process' umask: usually
-//! its own user alone may. The file goes when the `Export` is dropped. A killed process leaves the file; no process
-//! answers there any more, and the next `Export` replaces it. Concurrent exporters take turns by a lock of the folder,
-//! which they must be able to read: exactly one of them gets the path. A fork's child has neither thread nor socket; it
-//! may export elsewhere.
+//! The permissions of the socket's file decide which users may connect. It has mode 0600 from its first moment on: its
+//! own user alone may. A process that wants to admit others changes the mode afterwards. The file goes when the
+//! `Export` is dropped. A killed process leaves the file; no process answers there any more, and the next `Export`
+//! replaces it. Concurrent exporters take turns by a lock of the folder, which they must be able to read: exactly one
+//! of them gets the path. A fork's child has neither thread nor socket; it may export elsewhere.
 //!
 //! Rejected: a file that is rewritten at intervals. It costs time without readers, is old for a reader, and stays when
 //! the process is gone. The command `framewright proc tree` writes one for readers that want files. Also rejected: HTTP
 //! (a port that others may reach, and a parser for their requests). With shared memory the exporter would have to
 //! survive any error of a reader.
 
+mod serve;
 mod talk;
 mod file;
 
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use framewright::report::Source;
 use framewright::units::NodeId;
-use rustix::event::PollFlags;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use thiserror::Error;
 
-use crate::callbacks::Panics;
 use crate::thread::Thread;
 use file::Nodes;
-use talk::{ANSWER_PATIENCE, Answer, Ended, PATIENCE, Peer, wait};
+use serve::serve;
+use talk::{ANSWER_PATIENCE, Answer, Ended, Peer};
 
 pub use file::{ReportFile, UnknownFile, online};
 
 /// Bytes of the longest path of a socket: one less than the system's field.
 const PATH_LIMIT: usize = 107;
 
+/// Connections that wait to be taken; the standard library has as many.
+const BACKLOG: i32 = 128;
+
 /// Number of looks at a locked folder, and the time between two.
 ///
 /// That is 5 s in all; an exporter holds the lock for milliseconds.
 const LOCK_LOOKS: u32 = 5_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
-
-/// How long to wait when a connection cannot be taken, for want of file descriptors perhaps.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket at which other processes read an allocator's files, until it is dropped.
 ///
@@ -74,7 +74,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 pub struct Export {
     path: PathBuf,
-    /// Device and number of the socket's file, which tell it from another process' socket at that path.
+    /// Device and number of the socket's file, which tell it from whatever is at that path later.
     file: (u64, u64),
     thread: Thread,
 }
@@ -100,20 +100,19 @@ impl Export {
         let listener = listen(given).map_err(fails)?;
         // The working directory may change before the file is removed. A socket's own path may have to be short.
         let path = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
-        let failed = |error| {
-            let _ = fs::remove_file(&path);
-            ExportError { path: path.clone(), reason: ExportReason::Failed(error) }
-        };
+        let failed = |error| fails(ExportReason::Failed(error));
+        let file = socket_at(&path).ok_or_else(|| fails(ExportReason::NotASocket))?;
         let start = || {
             listener.set_nonblocking(true)?;
-            let file = fs::symlink_metadata(&path)?;
             let (tell, told) = UnixStream::pair()?;
             // The other end is readable as soon as this one says nothing more.
             let stop = move || drop(tell.shutdown(std::net::Shutdown::Both));
-            let thread = Thread::start(stop, move || serve(&listener, &told, &with_source))?;
-            Ok(((file.dev(), file.ino()), thread))
+            Thread::start(stop, move || serve(&listener, &told, &with_source))
         };
-        let (file, thread) = start().map_err(failed)?;
+        let thread = start().map_err(|error| {
+            remove(&path, file);
+            failed(error)
+        })?;
         drop(locked);
         Ok(Export { path, file, thread })
     }
@@ -134,11 +133,22 @@ impl Drop for Export {
         // In a fork's child the socket is the parent's. The lock keeps others from replacing the socket between the
         // look and the removal. Without the lock, still no exporter replaces a socket that has a listener.
         let _locked = if self.thread.is_here() { FolderLock::take(&self.path).ok() } else { None };
-        if self.thread.is_here()
-            && fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
-        {
-            let _ = fs::remove_file(&self.path);
+        if self.thread.is_here() {
+            remove(&self.path, self.file);
         }
+    }
+}
+
+/// Device and number of the socket at a path; none if there is something else, such as a link to one.
+fn socket_at(path: &Path) -> Option<(u64, u64)> {
+    let there = fs::symlink_metadata(path).ok()?;
+    there.file_type().is_socket().then(|| (there.dev(), there.ino()))
+}
+
+/// Removes a socket of this process; anything else at its path stays.
+fn remove(path: &Path, own: (u64, u64)) {
+    if socket_at(path) == Some(own) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -177,17 +187,29 @@ impl Drop for FolderLock {
     }
 }
 
+/// Makes a socket at `path`, to which its own user alone may connect.
+///
+/// The kernel gives the file the mode of the socket. So it has that mode from the first moment on, whatever the
+/// process' umask.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
 /// Makes a socket at `path`, in the place of one that has no listener.
 ///
 /// Caller holds: the folder's lock. Between another exporter's bind and listen, its socket looks like one without a
 /// listener. Between the look and the removal here, the path may have become another exporter's. So exactly one
 /// exporter does this at a time.
 fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
-    let in_use = match UnixListener::bind(path) {
+    let in_use = match bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
         bound => return bound.map_err(ExportReason::Failed),
     };
-    if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+    if socket_at(path).is_none() {
         return Err(ExportReason::NotASocket);
     }
     match UnixStream::connect(path) {
@@ -195,7 +217,7 @@ fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(ExportReason::Failed)?;
             // Another program than an exporter may have been faster; then its socket is live.
-            UnixListener::bind(path).map_err(|error| match error.kind() {
+            bind(path).map_err(|error| match error.kind() {
                 ErrorKind::AddrInUse => ExportReason::Live,
                 _ => ExportReason::Failed(error),
             })
@@ -203,52 +225,6 @@ fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(ExportReason::Failed(error)),
         Err(_) => Err(ExportReason::Failed(in_use)),
     }
-}
-
-/// Calls its argument with the allocator, if that still exists.
-type WithSource<'a> = dyn Fn(&mut dyn FnMut(&dyn Source)) + 'a;
-
-/// Answers until told to stop.
-fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_>) {
-    let stop = stop.as_fd();
-    while wait(listener.as_fd(), PollFlags::IN, Some(stop), None).is_ok() {
-        match listener.accept() {
-            Ok((asker, _)) => {
-                // An asker that hangs up, or neither writes nor reads, gets nothing.
-                let _ = converse(&asker, stop, with_source);
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => {
-                let stopped = wait(stop, PollFlags::IN, None, Some(Instant::now() + PAUSE));
-                if stopped.is_ok() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-/// Reads one question and answers it.
-///
-/// The time to read the allocator does not count against the asker.
-fn converse(asker: &UnixStream, stop: BorrowedFd<'_>, with_source: &WithSource<'_>) -> Result<(), Ended> {
-    let answer = match Peer::new(asker, Some(stop), PATIENCE)?.question()? {
-        Err(unknown) => Err(unknown.to_string()),
-        Ok(file) => {
-            let mut answer = Err("the allocator is gone".to_owned());
-            let look = || {
-                with_source(&mut |source| {
-                    let nodes = || ReportFile::Online.text(source).unwrap_or_default();
-                    let missing = || format!("there is no {file}: nodes are {}", nodes().trim_end());
-                    answer = file.text(source).ok_or_else(missing);
-                });
-            };
-            // The thread answers the next asker all the same.
-            let told = Panics::default().catch(look);
-            if told.is_some() { answer } else { Err("the allocator's source panicked".to_owned()) }
-        }
-    };
-    Peer::new(asker, Some(stop), PATIENCE)?.answer(&answer)
 }
 
 /// Reads a file of the allocator that is exported at `path`.
@@ -260,10 +236,10 @@ pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchEr
     let failed = |reason| FetchError { path: path.to_owned(), file, reason };
     let stream = connect(path).map_err(failed)?;
     let ended = |ended| match ended {
-        Ended::Late | Ended::Stopped => failed(FetchReason::Late),
+        Ended::Late => failed(FetchReason::Late),
         Ended::Failed(error) => failed(FetchReason::Failed(error)),
     };
-    let server = Peer::new(&stream, None, ANSWER_PATIENCE).map_err(ended)?;
+    let server = Peer::new(&stream, ANSWER_PATIENCE).map_err(ended)?;
     // A server that hangs up on a question may have left an answer before.
     let asked = server.ask(file);
     match server.hear().map_err(ended)? {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The length comes first, so that half a file of a process that dies does not read like a whole one. Each side gives
-//! the other a fixed time, and reads no more than a fixed number of bytes.
+//! the other a fixed time, and reads no more than a fixed number of bytes. The asker's side is here, the exporter's in
+//! `serve.rs`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,12 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::file::{NAME_LIMIT, ReportFile, UnknownFile, parse};
-
-/// Time limit of an asker for its question, and again for reading the answer.
-///
-/// One thread serves all askers.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+use super::file::ReportFile;
 
 /// How long to wait for an answer.
 pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -39,31 +35,20 @@ const FILE_LIMIT: usize = 1 << 26;
 pub(super) enum Ended {
     /// Its time is over.
     Late,
-    /// We are to stop.
-    Stopped,
     /// Something failed.
     Failed(io::Error),
 }
 
-/// Waits until `stream` can be read or written, until the deadline, or until `stop`.
-pub(super) fn wait(
-    stream: BorrowedFd<'_>,
-    flags: PollFlags,
-    stop: Option<BorrowedFd<'_>>,
-    deadline: Option<Instant>,
-) -> Result<(), Ended> {
+/// Waits until `stream` can be read or written, or until the deadline.
+fn wait(stream: BorrowedFd<'_>, flags: PollFlags, deadline: Instant) -> Result<(), Ended> {
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO {
             return Err(Ended::Late);
         }
-        let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-        let stream = PollFd::from_borrowed_fd(stream, flags);
-        let mut both = [stream.clone(), stop.map_or(stream, |stop| PollFd::from_borrowed_fd(stop, PollFlags::IN))];
-        let watched = &mut both[..1 + usize::from(stop.is_some())];
-        match poll(watched, left.as_ref()) {
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::from_borrowed_fd(stream, flags)], Some(&left)) {
             Ok(0) => return Err(Ended::Late),
-            Ok(_) if stop.is_some() && !both[1].revents().is_empty() => return Err(Ended::Stopped),
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(Ended::Failed(error.into())),
@@ -71,27 +56,22 @@ pub(super) fn wait(
     }
 }
 
-/// The other side, which has until a deadline.
+/// The exporter, which has until a deadline.
 pub(super) struct Peer<'a> {
     stream: &'a UnixStream,
-    stop: Option<BorrowedFd<'a>>,
     deadline: Instant,
 }
 
 impl<'a> Peer<'a> {
-    pub(super) fn new(
-        stream: &'a UnixStream,
-        stop: Option<BorrowedFd<'a>>,
-        patience: Duration,
-    ) -> Result<Peer<'a>, Ended> {
+    pub(super) fn new(stream: &'a UnixStream, patience: Duration) -> Result<Peer<'a>, Ended> {
         stream.set_nonblocking(true).map_err(Ended::Failed)?;
-        Ok(Peer { stream, stop, deadline: Instant::now() + patience })
+        Ok(Peer { stream, deadline: Instant::now() + patience })
     }
 
     /// Tries `step` until it doesn't have to wait.
     fn go_on<T>(&self, flags: PollFlags, mut step: impl FnMut(&UnixStream) -> io::Result<T>) -> Result<T, Ended> {
         loop {
-            wait(self.stream.as_fd(), flags, self.stop, Some(self.deadline))?;
+            wait(self.stream.as_fd(), flags, self.deadline)?;
             match step(self.stream) {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 done => return done.map_err(Ended::Failed),
@@ -129,23 +109,6 @@ impl<'a> Peer<'a> {
             bytes = &bytes[written..];
         }
         Ok(())
-    }
-
-    /// Reads a question.
-    pub(super) fn question(&self) -> Result<Result<ReportFile, UnknownFile>, Ended> {
-        // One byte more than a name has: a longer line is read as one that names nothing.
-        Ok(parse(&self.read_line(NAME_LIMIT + 1)?))
-    }
-
-    /// Answers it.
-    pub(super) fn answer(&self, answer: &Result<String, String>) -> Result<(), Ended> {
-        match answer {
-            Ok(file) => {
-                self.write_all(format!("ok {}\n", file.len()).as_bytes())?;
-                self.write_all(file.as_bytes())
-            }
-            Err(reason) => self.write_all(format!("error: {reason}\n").as_bytes()),
-        }
     }
 
     /// Asks.

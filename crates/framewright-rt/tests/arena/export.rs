@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
@@ -97,6 +98,98 @@ fn rude_askers_hold_nobody_up_for_long() {
     let mute = ask(b"");
     assert_eq!(fetch(&path, ReportFile::ZoneInfo).unwrap(), ReportFile::ZoneInfo.text(arena.source()).unwrap());
     drop((flood, deaf, mute));
+}
+
+/// More askers than have a place say nothing, and read nothing: each of the others is answered all the same.
+///
+/// An asker that is kept waiting would be given up on by `fetch`.
+#[test]
+fn silent_askers_keep_nobody_out() {
+    let (arena, (_folder, path)) = (arena(), place());
+    let _export = arena.export(&path).unwrap();
+    let mut silent = Vec::new();
+    for round in 0..4 {
+        for _ in 0..50 {
+            let mut asker = UnixStream::connect(&path).unwrap();
+            // Half a question, a whole one without a reader, or nothing.
+            let said: &[u8] = match round {
+                0 => b"",
+                1 => b"zone",
+                2 => b"zoneinfo\n",
+                _ => b"\x1b[2J\0",
+            };
+            let _ = asker.write_all(said);
+            silent.push(asker);
+        }
+        assert_eq!(fetch(&path, ReportFile::Online).unwrap(), "0-1\n", "after {} silent askers", silent.len());
+    }
+    // In the end all of them have been hung up on.
+    for mut asker in silent {
+        let _ = asker.read_to_end(&mut Vec::new());
+    }
+}
+
+/// An asker that reads a byte at a time gets the whole file, also if others come and go meanwhile.
+#[test]
+fn a_slow_reader_gets_the_whole_file() {
+    let (arena, (_folder, path)) = (arena(), place());
+    let _export = arena.export(&path).unwrap();
+    let mut slow = UnixStream::connect(&path).unwrap();
+    slow.write_all(b"zoneinfo\n").unwrap();
+    let mut have = Vec::new();
+    for byte in std::io::BufReader::with_capacity(1, slow).bytes() {
+        have.push(byte.unwrap());
+        if have.len().is_multiple_of(1000) {
+            drop(UnixStream::connect(&path).unwrap());
+        }
+    }
+    let text = ReportFile::ZoneInfo.text(arena.source()).unwrap();
+    assert_eq!(String::from_utf8(have).unwrap(), format!("ok {}\n{text}", text.len()));
+}
+
+/// Whatever the umask says, no other user may connect.
+#[test]
+fn a_socket_is_its_users_alone() {
+    let (arena, (_folder, path)) = (arena(), place());
+    // In a child, because a umask is the process's.
+    assert!(in_child(|| {
+        rustix::process::umask(rustix::fs::Mode::empty());
+        let export = arena.export(&path).unwrap();
+        assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fetch(&path, ReportFile::Online).is_ok());
+        drop(export);
+    }));
+}
+
+/// What took a socket's place while it was exported is not removed with it.
+#[test]
+fn what_replaced_a_socket_stays() {
+    let (folder, other) = place();
+    let arena = arena();
+    let replace: [fn(&Path, &Path); 4] = [
+        |path, _| fs::write(path, "mine").unwrap(),
+        |path, _| fs::create_dir(path).unwrap(),
+        |path, other| symlink(other, path).unwrap(),
+        |path, _| drop(UnixListener::bind(path).unwrap()),
+    ];
+    let _elsewhere = arena.export(&other).unwrap();
+    for (number, replace) in replace.into_iter().enumerate() {
+        let path = folder.path().join(format!("{number}.sock"));
+        let export = arena.export(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        replace(&path, &other);
+        drop(export);
+        assert!(fs::symlink_metadata(&path).is_ok(), "{number}");
+        // Nor is it taken for a socket that nobody listens at; the last one is.
+        let again = arena.export(&path);
+        assert_eq!(again.is_ok(), number == 3, "{again:?}");
+        assert!(number == 3 || matches!(again.unwrap_err().reason, ExportReason::NotASocket));
+    }
+    // A link that leads nowhere is no free path either.
+    let dangling = folder.path().join("dangling");
+    symlink(folder.path().join("none"), &dangling).unwrap();
+    assert!(matches!(arena.export(&dangling).unwrap_err().reason, ExportReason::NotASocket));
+    assert!(!folder.path().join("none").exists() && fetch(&other, ReportFile::Online).is_ok());
 }
 
 #[test]

@@ -9,3 +9,5 @@ mod fork;
 mod forked;
 mod limits;
 mod stress_fork;
+#[path = "../../examples/stress/watchdog.rs"]
+mod watchdog;

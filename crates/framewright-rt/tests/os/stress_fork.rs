@@ -7,6 +7,7 @@ use framewright::{Allocator, Config, Layout, Mechanisms, NodeId, Order, Region, 
 use framewright_rt::{Arena, Solo, Storage};
 
 use crate::forked::in_child;
+use crate::watchdog;
 
 const NODES: [NodeId; 2] = [NodeId(0); 2];
 
@@ -30,6 +31,10 @@ fn blocks_that_wait_are_not_settled() {
 /// A block whose memory is being filled during the fork is not lost in the child.
 #[test]
 fn blocks_being_poisoned_are_not_lost_in_a_child() {
+    watchdog::guarded(poison_and_fork);
+}
+
+fn poison_and_fork() {
     let mechanisms = Mechanisms::parse("default,hardened=poison").unwrap();
     let arena = Arena::builder().size(32 << 20).mechanisms(mechanisms).build().unwrap();
     let over = AtomicBool::new(false);
@@ -39,7 +44,10 @@ fn blocks_being_poisoned_are_not_lost_in_a_child() {
                 drop(arena.alloc(&Request::new(GFP_KERNEL, 9)).unwrap());
             }
         });
-        let all_found_order = (0..20).all(|_| in_child(|| arena.validate().map(drop).unwrap()));
+        let all_found_order = (0..20).all(|_| {
+            watchdog::beat(None);
+            in_child(|| arena.validate().map(drop).unwrap())
+        });
         over.store(true, SeqCst);
         all_found_order
     });

@@ -13,6 +13,8 @@ use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, Backing, CpuMode, Pages, Placement};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::watchdog;
+
 const NODE_BYTES: u64 = 32 << 20;
 const WORKERS: usize = 4;
 /// Operations of a thread before it exits and another takes its place.
@@ -104,6 +106,7 @@ fn live<'a>(stage: &'a Stage, exchange: &Mutex<Vec<Held<'a>>>, rng: &mut Rng, al
         Policy::Interleave(NodeSet::first(2)),
     ];
     for _ in 0..LIFE {
+        watchdog::beat(None);
         let order = *rng.pick(&[0, 0, 0, 1, 2, 3, 5, 9]);
         let request = Request::new(GFP_USER, order).with(*rng.pick(&policies));
         match rng.below(12) {
@@ -176,6 +179,10 @@ fn stress(stage: &Stage, duration: Duration, grows: bool) -> u64 {
 
 #[test]
 fn nothing_is_lost_or_shared() {
+    watchdog::guarded(every_case);
+}
+
+fn every_case() {
     let cases = [
         (CpuMode::Lease, Backing::Private, false),
         (CpuMode::PerCpu, Backing::Private, false),

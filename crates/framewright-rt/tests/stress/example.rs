@@ -9,6 +9,7 @@ use framewright::{Mechanisms, Order, Pfn, PfnRange, Request};
 use framewright_rt::{Backing, CpuMode};
 
 use crate::stage::{Block, Did, Plan, Stage, lock};
+use crate::watchdog::guarded;
 use crate::{children, rest, run};
 
 /// Operations of each run.
@@ -55,28 +56,38 @@ fn mechanisms(text: &str) -> Mechanisms {
 
 #[test]
 fn leases() {
-    stress(PLAN);
+    guarded(|| {
+        stress(PLAN);
+    });
 }
 
 #[test]
 fn leases_of_shared_memory_that_is_short() {
-    stress(Plan { backing: Backing::Memfd, memory: 8 << 20, ..PLAN });
+    guarded(|| {
+        stress(Plan { backing: Backing::Memfd, memory: 8 << 20, ..PLAN });
+    });
 }
 
 #[test]
 fn leases_without_a_depot() {
-    stress(Plan { mechanisms: mechanisms("baseline"), ..PLAN });
+    guarded(|| {
+        stress(Plan { mechanisms: mechanisms("baseline"), ..PLAN });
+    });
 }
 
 /// Without a depot all threads meet at the zone's lock.
 #[test]
 fn leases_with_a_queued_zone_lock() {
-    stress(Plan { mechanisms: mechanisms("baseline,zone-lock=queued"), ..PLAN });
+    guarded(|| {
+        stress(Plan { mechanisms: mechanisms("baseline,zone-lock=queued"), ..PLAN });
+    });
 }
 
 #[test]
 fn leases_with_a_zone_lock_for_readers_and_writers() {
-    stress(Plan { mechanisms: mechanisms("baseline,zone-lock=rw"), ..PLAN });
+    guarded(|| {
+        stress(Plan { mechanisms: mechanisms("baseline,zone-lock=rw"), ..PLAN });
+    });
 }
 
 /// Two threads with each named set of mechanisms.
@@ -84,41 +95,51 @@ fn leases_with_a_zone_lock_for_readers_and_writers() {
 /// `FRAMEWRIGHT_STRESS_SECONDS=60` divides a minute among them instead.
 #[test]
 fn presets() {
-    let seconds = std::env::var("FRAMEWRIGHT_STRESS_SECONDS").ok();
-    let seconds: Option<f64> = seconds.map(|text| text.parse().expect("a number of seconds"));
-    let plan = Plan { operations: OPERATIONS / 3, rest: OPERATIONS / 9, threads: 2, forks: true, ..PLAN };
-    let plan = seconds.map_or(plan, |seconds| Plan {
-        time: Duration::from_secs_f64(seconds / PRESETS.len() as f64),
-        operations: u64::MAX,
-        rest: OPERATIONS,
-        ..plan
+    guarded(|| {
+        let seconds = std::env::var("FRAMEWRIGHT_STRESS_SECONDS").ok();
+        let seconds: Option<f64> = seconds.map(|text| text.parse().expect("a number of seconds"));
+        let plan = Plan { operations: OPERATIONS / 3, rest: OPERATIONS / 9, threads: 2, forks: true, ..PLAN };
+        let plan = seconds.map_or(plan, |seconds| Plan {
+            time: Duration::from_secs_f64(seconds / PRESETS.len() as f64),
+            operations: u64::MAX,
+            rest: OPERATIONS,
+            ..plan
+        });
+        for &(name, mechanisms) in PRESETS {
+            println!("{name}");
+            stress(Plan { mechanisms, ..plan });
+        }
     });
-    for &(name, mechanisms) in PRESETS {
-        println!("{name}");
-        stress(Plan { mechanisms, ..plan });
-    }
 }
 
 #[test]
 fn processors() {
-    stress(Plan { cpus: CpuMode::PerCpu, ..PLAN });
+    guarded(|| {
+        stress(Plan { cpus: CpuMode::PerCpu, ..PLAN });
+    });
 }
 
 #[test]
 fn processors_and_memory_that_is_short() {
-    stress(Plan { cpus: CpuMode::PerCpu, mechanisms: mechanisms("default,depot=eighth"), memory: 8 << 20, ..PLAN });
+    guarded(|| {
+        stress(Plan { cpus: CpuMode::PerCpu, mechanisms: mechanisms("default,depot=eighth"), memory: 8 << 20, ..PLAN });
+    });
 }
 
 #[test]
 fn hardened() {
-    // Their children: see `stress_fork.rs`.
-    stress(Plan { mechanisms: mechanisms("default,hardened=poison"), ..PLAN });
+    guarded(|| {
+        // Their children: see `stress_fork.rs`.
+        stress(Plan { mechanisms: mechanisms("default,hardened=poison"), ..PLAN });
+    });
 }
 
 #[test]
 fn hardened_processors() {
-    let mechanisms = mechanisms("baseline,hardened=zero");
-    stress(Plan { cpus: CpuMode::PerCpu, mechanisms, ..PLAN });
+    guarded(|| {
+        let mechanisms = mechanisms("baseline,hardened=zero");
+        stress(Plan { cpus: CpuMode::PerCpu, mechanisms, ..PLAN });
+    });
 }
 
 /// A stage without threads, and a block that has an owner.

@@ -3,6 +3,7 @@
 mod arena_stress;
 mod example;
 mod pool;
+mod stalls;
 
 // The example's modules say `crate::stage` and the like, so they are this crate's here.
 #[path = "../../examples/stress/children.rs"]
@@ -21,5 +22,7 @@ mod shadow;
 mod stage;
 #[path = "../../examples/stress/turns.rs"]
 mod turns;
+#[path = "../../examples/stress/watchdog.rs"]
+mod watchdog;
 #[path = "../../examples/stress/worker.rs"]
 mod worker;

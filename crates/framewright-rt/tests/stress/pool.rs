@@ -17,6 +17,8 @@ use framewright::{NodeId, Request, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, CpuMode, LocalArena, Pages};
 
+use crate::watchdog;
+
 /// Pages that a thread evicts when it finds no permit.
 const EVICTED: usize = 40;
 
@@ -57,6 +59,7 @@ fn run(pool: &'static Pool, thread: u64) {
     let mut held: VecDeque<Pages<'static>> = VecDeque::new();
     let mut rng = Rng::new(thread);
     while !pool.over.load(SeqCst) {
+        watchdog::beat(Some(thread as usize));
         let word = rng.draw();
         if pool.permit() {
             let request = &requests[(word % 4) as usize];
@@ -118,12 +121,16 @@ fn nothing_fails(threads: u64, bytes: u64, mode: CpuMode) {
 
 #[test]
 fn two_threads_keep_32_mib_full() {
-    nothing_fails(2, 32 << 20, CpuMode::Lease);
-    nothing_fails(2, 32 << 20, CpuMode::PerCpu);
+    watchdog::guarded(|| {
+        nothing_fails(2, 32 << 20, CpuMode::Lease);
+        nothing_fails(2, 32 << 20, CpuMode::PerCpu);
+    });
 }
 
 #[test]
 fn sixteen_threads_keep_64_mib_full() {
-    nothing_fails(16, 64 << 20, CpuMode::Lease);
-    nothing_fails(16, 64 << 20, CpuMode::PerCpu);
+    watchdog::guarded(|| {
+        nothing_fails(16, 64 << 20, CpuMode::Lease);
+        nothing_fails(16, 64 << 20, CpuMode::PerCpu);
+    });
 }
