@@ -56,8 +56,28 @@ mod seam {
 }
 mod types {
     pub(crate) mod units {
-        pub(crate) use framewright::NodeId;
+        pub(crate) use framewright::{NodeId, Order};
+
+        /// Like the core's, which it keeps to itself.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) struct Frame(pub(crate) u32);
     }
+}
+
+/// The core's rings, compiled a second time here, so that a model can use one without an allocator.
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
+mod pcp {
+    #[path = "../../framewright/src/pcp/ring.rs"]
+    pub(crate) mod ring;
+    #[path = "../../framewright/src/pcp/stride.rs"]
+    pub(crate) mod stride;
+}
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
+mod frame {
+    #[path = "../../framewright/src/frame/head.rs"]
+    pub(crate) mod head;
 }
 
 /// The core's locks, compiled a second time here, so that a model can take them without an allocator.

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use framewright::machine::{Fault, Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
-use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::running::{is_inside, is_nowhere, running_cpu};
 use crate::word::LoomWord;
@@ -37,8 +37,8 @@ impl Pinned for LoomPin {
 }
 
 /// Returns whether the fence or guard called at `place` takes effect.
-fn passes(place: &Location<'_>) -> bool {
-    (!session::is_planted() || session::with(|session| session.fences(place))) && !std::thread::panicking()
+fn passes(place: &'static Location<'static>) -> bool {
+    (!session::is_watched() || session::with(|session| session.fences(place))) && !std::thread::panicking()
 }
 
 impl Machine for LoomMachine {
@@ -71,7 +71,7 @@ impl Machine for LoomMachine {
     #[track_caller]
     fn fence(&self) {
         if passes(Location::caller()) {
-            fence(Ordering::SeqCst);
+            interrupt::full();
         }
     }
 

@@ -20,6 +20,7 @@
 //! time.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -35,25 +36,30 @@ pub(crate) enum Phase {
     Together,
 }
 
-/// A call in the core: file and line.
+/// A call in the core: file, line and column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Place {
     /// Seen from the core's sources, such as `pcp.rs` or `report/counters.rs`.
     pub file: &'static str,
     /// Counted from 1.
     pub line: u32,
+    /// Counted from 1, where the name of the called method begins; 0 for every call in the line.
+    pub column: u32,
 }
 
 /// A bug planted in the core's words, at one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
-    /// The call orders nothing: its ordering is relaxed, or its fence is gone.
-    Relax(Place),
+    /// The call orders less: it has this ordering. A fence is gone.
+    Weaken(Place, Ordering),
     /// The call does nothing: a store is lost, a load returns zero, a wait ends at once, an exchange claims success.
     Skip(Place),
     /// The call, an addition, is a load and then a store.
     Tear(Place),
 }
+
+/// Any call of the machine or of a word: its file as the compiler names it, line and column.
+pub type Call = (&'static str, u32, u32);
 
 /// What becomes of an execution.
 pub(crate) enum Verdict {
@@ -78,10 +84,16 @@ pub(crate) trait Restore {
 pub(crate) struct Session {
     plant: Cell<Option<Plant>>,
     spins: Cell<bool>,
+    /// A call that no thread may make.
+    never: Cell<Option<Place>>,
+    /// An exchange that fails may return an old value.
+    pub(crate) stale: Cell<bool>,
     /// Waits that only damage could make endless also give up.
     pub(crate) impatient: Cell<bool>,
     /// Number of times that the planted call was met.
     pub(crate) met: Cell<u64>,
+    /// Calls that an exploration without a plant met, if it notes them.
+    pub(crate) noted: RefCell<Option<BTreeSet<Call>>>,
     next: Cell<u32>,
     shared: RefCell<Vec<bool>>,
     /// Parts that this execution changed.
@@ -100,7 +112,7 @@ thread_local! {
     static SESSION: Session = Session::default();
     // Separate, because every access to a word reads them.
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Alone) };
-    static IS_PLANTED: Cell<bool> = const { Cell::new(false) };
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns the part of the running execution.
@@ -108,9 +120,9 @@ pub(crate) fn phase() -> Phase {
     PHASE.get()
 }
 
-/// Returns whether a bug is planted.
-pub(crate) fn is_planted() -> bool {
-    IS_PLANTED.get()
+/// Returns whether a bug is planted, or calls are noted.
+pub(crate) fn is_watched() -> bool {
+    IS_WATCHED.get()
 }
 
 /// Gives `look` the exploration that this thread runs.
@@ -121,11 +133,12 @@ pub(crate) fn with<T>(look: impl FnOnce(&Session) -> T) -> T {
 impl Session {
     /// Starts an exploration of `threads` threads, which knows no shared word yet.
     ///
-    /// Three threads that spin would not end. So a bug planted there in a lock must be one that waking does not hide.
-    pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
+    /// Three threads that spin would not end. So they sleep there, which may hide that an ordering is too weak.
+    pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize), never: Option<Place>) {
         self.plant.set(plant);
-        IS_PLANTED.set(plant.is_some());
-        let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if waits(place.file));
+        self.never.set(never);
+        IS_WATCHED.set(plant.is_some() || never.is_some() || self.noted.borrow().is_some());
+        let relaxes_wait = matches!(plant, Some(Plant::Weaken(place, _)) if waits(place.file));
         self.spins.set(spins || (relaxes_wait && threads < 3));
         self.impatient.set(false);
         self.met.set(0);
@@ -224,15 +237,33 @@ impl Session {
         self.shared.borrow().iter().filter(|&&is_shared| is_shared).count()
     }
 
+    /// Notes a call of the threads of a model, if calls are noted.
+    ///
+    /// # Panics
+    /// The model says that no thread makes this call.
+    fn note(&self, place: &'static Location<'static>) {
+        if let Some(noted) = &mut *self.noted.borrow_mut()
+            && PHASE.get() == Phase::Together
+        {
+            noted.insert((place.file(), place.line(), place.column()));
+        }
+        if self.never.get().is_some_and(|never| is_at(never, place)) && !std::thread::panicking() {
+            panic!("a thread came to {place}");
+        }
+    }
+
     /// Returns the ordering of an operation called at `place`.
     pub(crate) fn ordering(&self, place: &Location<'_>, ordering: Ordering) -> Ordering {
-        let relax = matches!(self.plant.get(), Some(Plant::Relax(planted)) if self.is_met(planted, place));
-        if relax { Ordering::Relaxed } else { ordering }
+        match self.plant.get() {
+            Some(Plant::Weaken(planted, weak)) if self.is_met(planted, place) => weak,
+            _ => ordering,
+        }
     }
 
     /// Returns whether a fence called at `place` takes effect.
-    pub(crate) fn fences(&self, place: &Location<'_>) -> bool {
-        !matches!(self.plant.get(), Some(Plant::Relax(planted) | Plant::Skip(planted)) if self.is_met(planted, place))
+    pub(crate) fn fences(&self, place: &'static Location<'static>) -> bool {
+        self.note(place);
+        !matches!(self.plant.get(), Some(Plant::Weaken(planted, _) | Plant::Skip(planted)) if self.is_met(planted, place))
     }
 
     /// Returns whether an addition called at `place` is a load and a store.
@@ -241,20 +272,26 @@ impl Session {
     }
 
     /// Returns whether an operation called at `place` does nothing.
-    pub(crate) fn skips(&self, place: &Location<'_>) -> bool {
+    pub(crate) fn skips(&self, place: &'static Location<'static>) -> bool {
+        self.note(place);
         matches!(self.plant.get(), Some(Plant::Skip(planted)) if self.is_met(planted, place))
     }
 
     fn is_met(&self, planted: Place, place: &Location<'_>) -> bool {
-        let met =
-            place.line() == planted.line && PHASE.get() == Phase::Together && is_in_core(place.file(), planted.file);
+        let met = PHASE.get() == Phase::Together && is_at(planted, place);
         self.met.set(self.met.get() + u64::from(met));
         met
     }
 }
 
+/// Returns whether a call is the one at `place`.
+fn is_at(place: Place, call: &Location<'_>) -> bool {
+    let is_there = call.line() == place.line && [0, call.column()].contains(&place.column);
+    is_there && is_in_core(call.file(), place.file)
+}
+
 /// Returns whether `path`, as the compiler names it, is this file of the core.
-fn is_in_core(path: &str, file: &str) -> bool {
+pub fn is_in_core(path: &str, file: &str) -> bool {
     path.replace('\\', "/").strip_suffix(file).is_some_and(|folder| folder.ends_with("/framewright/src/"))
 }
 

@@ -85,6 +85,11 @@ fn fronts_hold() {
 }
 
 #[test]
+fn held_allocators_hold() {
+    hold(models::fork::MODELS);
+}
+
+#[test]
 fn nothing_is_out_of_reach() {
     hold(models::reach::MODELS);
 }
@@ -98,4 +103,9 @@ fn depots_hold() {
 fn lists_hold() {
     hold(models::smp_list::MODELS);
     hold(models::smp_list::CROWDS);
+}
+
+#[test]
+fn rings_hold() {
+    hold(models::ring::MODELS);
 }
