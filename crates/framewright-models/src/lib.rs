@@ -24,13 +24,14 @@
 //! only the models whose names begin so. `cargo test -p framewright-models -- --nocapture` prints for each model its
 //! bound, the number of words that the threads share, and the number of executions.
 //!
-//! The negative controls in `tests/controls.rs` weaken one call of the core at a time, without a change in the core,
-//! and demand that a model fails.
+//! `tests/orderings` weakens every call of the core that orders memory, one at a time and without a change in the core,
+//! and demands that a model fails. The negative controls in `tests/controls.rs` plant other bugs.
 //!
 //! # What it cannot show
 //!
-//! loom has no load buffering and no fence that acts on another thread; [`interrupt`] says how the pair of fences is
-//! modelled. The search does not end with more than three threads, or with longer sections.
+//! loom lets no load pass a later store. Where that matters, accesses read a payload ([`lists`], [`models::ring`]).
+//! It has no fence that acts on another thread; [`interrupt`] says how the pair of fences is modelled. The search does
+//! not end with more than three threads, or with longer sections.
 
 pub mod device;
 pub mod explore;

@@ -84,7 +84,7 @@ pub fn explore_named(name: &str, plant: Plant) -> Option<Outcome> {
 
 /// Explores the model of that name, noting calls; `None` if there is none.
 pub fn explore_named_noting(name: &str) -> Option<(Outcome, BTreeSet<Call>)> {
-    named!(name, |model| explore_noting(model))
+    named!(name, explore_noting)
 }
 
 /// A model on an allocator, at whose end all invariants hold.

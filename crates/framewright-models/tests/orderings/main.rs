@@ -97,6 +97,16 @@ fn few_weaker_orderings_survive() {
 }
 
 #[test]
+fn every_litmus_test_has_a_row() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("litmus");
+    let table = std::fs::read_to_string(folder.join("README.md")).expect("the table");
+    let files = std::fs::read_dir(&folder).expect("a folder").map(|file| file.expect("a file").file_name());
+    let tests = files.filter_map(|name| Some(name.to_str()?.strip_suffix(".litmus")?.to_owned()));
+    let missing: Vec<String> = tests.filter(|name| !table.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "litmus/README.md has no row for {missing:?}");
+}
+
+#[test]
 fn weaker_orderings_of_locks_and_lists_are_found() {
     find(|site| site.file.starts_with("sync/"));
 }
