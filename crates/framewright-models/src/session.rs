@@ -21,7 +21,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 
 use framewright::machine::Ordering;
@@ -34,6 +34,8 @@ pub(crate) enum Phase {
     Alone,
     /// The model's threads run.
     Together,
+    /// One thread works in a copy of all words, as after a fork. Words are plain, and changes are undone.
+    Copied,
 }
 
 /// A call in the core: file, line and column.
@@ -98,6 +100,8 @@ pub(crate) struct Session {
     shared: RefCell<Vec<bool>>,
     /// Parts that this execution changed.
     changed: RefCell<Vec<Rc<dyn Restore>>>,
+    /// What undoes the changes in a copy.
+    undo: RefCell<Vec<Box<dyn FnOnce()>>>,
     /// Parts that are restored before each execution.
     always: RefCell<Vec<Rc<dyn Restore>>>,
     /// The execution that first met a plain word that threads share, if any did.
@@ -123,6 +127,20 @@ pub(crate) fn phase() -> Phase {
 /// Returns whether a bug is planted, or calls are noted.
 pub(crate) fn is_watched() -> bool {
     IS_WATCHED.get()
+}
+
+/// Runs `act` in a copy of all words, each with the value that was stored last, and forgets the copy.
+///
+/// No other thread runs meanwhile.
+///
+/// # Errors
+/// The payload with which `act` unwound.
+pub(crate) fn in_copy<R>(act: impl FnOnce() -> R) -> std::thread::Result<R> {
+    let phase = PHASE.replace(Phase::Copied);
+    let result = catch_unwind(AssertUnwindSafe(act));
+    PHASE.set(phase);
+    with(|session| session.undo.take()).into_iter().rev().for_each(|undo| undo());
+    result
 }
 
 /// Gives `look` the exploration that this thread runs.
@@ -167,6 +185,11 @@ impl Session {
     pub(crate) fn execute(&self) {
         PHASE.set(Phase::Alone);
         self.executions.set(self.executions.get() + 1);
+    }
+
+    /// Has a change in the copy undone at its end.
+    pub(crate) fn undo_later(&self, undo: impl FnOnce() + 'static) {
+        self.undo.borrow_mut().push(Box::new(undo));
     }
 
     /// Returns the number of the word that is being made, and whether it is shared.

@@ -7,22 +7,27 @@
 //! When all threads of an execution have finished, the stage is checked. Every numbered invariant of the core must
 //! hold, no frame may be lost, and the model must own as many frames as are allocated.
 
+use std::panic::resume_unwind;
+
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Allocator, Config, FrameCounts, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
+use framewright::{
+    Allocator, Config, FrameCounts, FrameState, Frozen, Geometry, Layout, Machine, Mechanisms, Region, Tuning,
+};
 use framewright_rt::Storage;
 use self_cell::MutBorrow;
 
 use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
-use crate::running::{run_on, running_cpu};
+use crate::running::{outside_interrupts, run_on, running_cpu};
+use crate::session;
 use crate::sync::queued_lock::QueuedLock;
 use crate::sync::ticket_lock::TicketLock;
-use crate::word::CPUS;
+use crate::word::{CPUS, Waits};
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
 
@@ -422,6 +427,43 @@ impl Stage {
             }
             drop(frozen);
         });
+    }
+
+    /// Copies the allocator at this moment, as a fork does, and checks the copy after [`framewright::Frozen::settle`].
+    ///
+    /// Makes no copy where holding the allocator would wait.
+    pub fn copy(&self) {
+        self.copy_and(|frozen| _ = frozen.settle());
+    }
+
+    /// Like [`Stage::copy`], with `settle` instead of the call.
+    ///
+    /// # Panics
+    /// An invariant is violated in the copy, or a page is free there that a thread owns.
+    pub fn copy_and(&self, settle: impl Fn(&Frozen<'_, '_, LoomMachine>)) {
+        let outside = outside_interrupts();
+        let result = session::in_copy(|| {
+            self.on(|allocator| {
+                let Some(frozen) = allocator.freeze() else { return Ok(()) };
+                settle(&frozen);
+                drop(frozen);
+                let is_kept = |page: &u64| matches!(allocator.state_of(Pfn(*page)), FrameState::Allocated(..));
+                let lost = (0..self.frames).filter(|&page| self.page(page).owned.get()).find(|page| !is_kept(page));
+                let census = allocator.validate().map_err(|violation| violation.to_string())?;
+                match lost {
+                    Some(page) => Err(format!("page {page} has an owner and is {:?}", allocator.state_of(Pfn(page)))),
+                    None if census.present != self.frames => Err(format!("frames are lost or doubled: {census:?}")),
+                    None => Ok(()),
+                }
+            })
+        });
+        drop(outside);
+        match result {
+            Ok(Ok(())) => (),
+            Ok(Err(wrong)) => panic!("in a copy: {wrong}"),
+            Err(payload) if payload.is::<Waits>() => (),
+            Err(payload) => resume_unwind(payload),
+        }
     }
 
     /// Gives the first pageblock another type.

@@ -27,7 +27,7 @@
 //! stay plain, because no other thread may be scheduled from inside a panic.
 
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::rc::Rc;
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
@@ -46,6 +46,8 @@ const LOOKS: u32 = 2;
 ///
 /// Models have no damage, so such a wait is one for a turn that comes, unless the stage is impatient.
 const LONG: u32 = 1 << 20;
+/// Panic payload: in a copy, no other thread ends a wait for a turn.
+pub(crate) struct Waits;
 /// Most CPUs of a model.
 pub(crate) const CPUS: usize = 3;
 
@@ -245,6 +247,13 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
         shared: impl FnOnce(&Watched<A>, &Inner<T, A>) -> R,
     ) -> R {
         let inner = &*self.0;
+        if session::phase() == Phase::Copied {
+            if writes {
+                let (inner, value) = (self.0.clone(), inner.value.get());
+                session::with(|session| session.undo_later(move || inner.value.set(value)));
+            }
+            return plain(&inner.value);
+        }
         device::may_strike();
         if inner.is_shared && !std::thread::panicking() {
             let watched = inner.watched.borrow().clone();
@@ -440,6 +449,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             let value = self.access(false, Cell::get, |watched, _| watched.load(load));
             if !waiting(value) || order.is_none() || std::thread::panicking() {
                 return Ok(value);
+            }
+            if session::phase() == Phase::Copied {
+                return if patience == Patience::Turn { resume_unwind(Box::new(Waits)) } else { Err(Busy) };
             }
             looks += 1;
             if !is_certain && looks >= LOOKS {

@@ -145,6 +145,14 @@ fn an_interrupt_that_shares_a_front_is_found() {
     }
 }
 
+#[test]
+fn a_copy_that_is_not_settled_is_found() {
+    for model in models::fork::UNSETTLED.iter().filter(|model| is_wanted(model.name)) {
+        let failure = explore_wrong(model).failure.expect("the model finds it");
+        println!("{:24} {failure}", model.name);
+    }
+}
+
 /// Returns whether `MODELS`, which may choose some models, chooses this one.
 fn is_wanted(name: &str) -> bool {
     name.starts_with(&std::env::var("MODELS").unwrap_or_default())

@@ -97,6 +97,7 @@ fn fronts_hold() {
 #[test]
 fn held_allocators_hold() {
     hold(models::fork::MODELS);
+    hold(models::fork::COPIED);
 }
 
 #[test]

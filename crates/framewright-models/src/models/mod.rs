@@ -45,6 +45,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         pcp::MODELS,
         front::MODELS,
         fork::MODELS,
+        fork::COPIED,
         depot::MODELS,
         device::MODELS,
         nolock::MODELS,
