@@ -35,6 +35,7 @@
 
 pub mod device;
 pub mod explore;
+mod held;
 pub mod interrupt;
 pub mod kept;
 pub mod lists;

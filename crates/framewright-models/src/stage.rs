@@ -7,27 +7,22 @@
 //! When all threads of an execution have finished, the stage is checked. Every numbered invariant of the core must
 //! hold, no frame may be lost, and the model must own as many frames as are allocated.
 
-use std::panic::resume_unwind;
-
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{
-    Allocator, Config, FrameCounts, FrameState, Frozen, Geometry, Layout, Machine, Mechanisms, Region, Tuning,
-};
+use framewright::{Allocator, Config, FrameCounts, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
 use self_cell::MutBorrow;
 
 use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
-use crate::running::{outside_interrupts, run_on, running_cpu};
-use crate::session;
+use crate::running::{run_on, running_cpu};
 use crate::sync::queued_lock::QueuedLock;
 use crate::sync::ticket_lock::TicketLock;
-use crate::word::{CPUS, Waits};
+use crate::word::CPUS;
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
 
@@ -112,9 +107,9 @@ pub struct Stage {
     pages: Vec<Page>,
     /// Slots: blocks that the set-up leaves to the threads, or a thread keeps. One thread at a time uses a slot.
     held: [Note<Option<(Pfn, Order)>>; 4],
-    frames: u64,
+    pub(crate) frames: u64,
     /// CPUs keep pages in lists, and never use the fast path.
-    has_plain_lists: bool,
+    pub(crate) has_plain_lists: bool,
     /// Frames that were allocated and freed.
     traffic: Note<(u64, u64)>,
     /// Frees of pages that another thread may free as well: the number of right ones, and of refused ones.
@@ -204,6 +199,11 @@ impl Stage {
     /// Reads the payload of a page: a race with a write of it, unless one is ordered before the other.
     pub fn read(&self, page: u64) {
         self.page(page).payload.read();
+    }
+
+    /// Whether a thread owns a page.
+    pub(crate) fn is_owned(&self, page: u64) -> bool {
+        self.page(page).owned.get()
     }
 
     fn page(&self, page: u64) -> &Page {
@@ -407,62 +407,6 @@ impl Stage {
     pub fn offline_and_online(&self, start: u64, end: u64) {
         if self.offline(start, end) {
             self.online(start, end);
-        }
-    }
-
-    /// Holds the allocator still, and writes into the free pages, which then belong to the running thread.
-    ///
-    /// Not into those on the lists of a CPU in the fast path, which may take them all the while, and not into those
-    /// whose free is deferred.
-    pub fn freeze(&self) {
-        let has_plain_lists = self.has_plain_lists;
-        self.on(|allocator| {
-            let Some(frozen) = allocator.freeze() else { return };
-            for page in 0..self.frames {
-                match allocator.state_of(Pfn(page)) {
-                    FrameState::Free(..) => self.write(page),
-                    FrameState::Pcp(..) if has_plain_lists => self.write(page),
-                    _ => (),
-                }
-            }
-            drop(frozen);
-        });
-    }
-
-    /// Copies the allocator at this moment, as a fork does, and checks the copy after [`framewright::Frozen::settle`].
-    ///
-    /// Makes no copy where holding the allocator would wait.
-    pub fn copy(&self) {
-        self.copy_and(|frozen| _ = frozen.settle());
-    }
-
-    /// Like [`Stage::copy`], with `settle` instead of the call.
-    ///
-    /// # Panics
-    /// An invariant is violated in the copy, or a page is free there that a thread owns.
-    pub fn copy_and(&self, settle: impl Fn(&Frozen<'_, '_, LoomMachine>)) {
-        let outside = outside_interrupts();
-        let result = session::in_copy(|| {
-            self.on(|allocator| {
-                let Some(frozen) = allocator.freeze() else { return Ok(()) };
-                settle(&frozen);
-                drop(frozen);
-                let is_kept = |page: &u64| matches!(allocator.state_of(Pfn(*page)), FrameState::Allocated(..));
-                let lost = (0..self.frames).filter(|&page| self.page(page).owned.get()).find(|page| !is_kept(page));
-                let census = allocator.validate().map_err(|violation| violation.to_string())?;
-                match lost {
-                    Some(page) => Err(format!("page {page} has an owner and is {:?}", allocator.state_of(Pfn(page)))),
-                    None if census.present != self.frames => Err(format!("frames are lost or doubled: {census:?}")),
-                    None => Ok(()),
-                }
-            })
-        });
-        drop(outside);
-        match result {
-            Ok(Ok(())) => (),
-            Ok(Err(wrong)) => panic!("in a copy: {wrong}"),
-            Err(payload) if payload.is::<Waits>() => (),
-            Err(payload) => resume_unwind(payload),
         }
     }
 
