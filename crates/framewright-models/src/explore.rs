@@ -1,7 +1,8 @@
 //! Exploration of a model: every schedule of its threads, up to a bound.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -12,11 +13,30 @@ use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
 use crate::loom_machine::LoomMachine;
 use crate::running::{begin, run_on, switching};
-use crate::session::{self, Plant, Verdict};
+use crate::session::{self, Call, Place, Plant, Verdict};
 use crate::stage::Stage;
 
 /// The part of one CPU.
 pub type Part<S = Stage> = fn(&S);
+
+/// A call of the core: the text of its line, which its file has once.
+#[derive(Clone, Copy)]
+pub struct Never {
+    /// Seen from the core's sources.
+    pub file: &'static str,
+    /// The file's text.
+    pub source: &'static str,
+    /// A part of the line.
+    pub text: &'static str,
+}
+
+impl Never {
+    fn place(self) -> Place {
+        let mut lines = (1..).zip(self.source.lines()).filter(|(_, line)| line.contains(self.text));
+        let (Some((line, _)), None) = (lines.next(), lines.next()) else { panic!("`{}` is not there once", self.text) };
+        Place { file: self.file, line, column: 0 }
+    }
+}
 
 /// What two or three CPUs do at once on a stage, and what must hold under every schedule.
 #[derive(Clone, Copy)]
@@ -29,6 +49,13 @@ pub struct Model<S: 'static = Stage> {
     ///
     /// Spinning multiplies the schedules; the model of the lock itself shows that both come to the same.
     pub spins: bool,
+    /// Whether an exchange that fails may return an old value, as C11 permits.
+    ///
+    /// loom's exchanges always see the newest value. Otherwise a failing exchange is a load, which multiplies the
+    /// schedules.
+    pub stale: bool,
+    /// A call of the core that no thread may make.
+    pub never: Option<Never>,
     /// An interrupt that may come, if any.
     pub device: Option<Device<S>>,
     /// How the pair of fences is modelled.
@@ -50,7 +77,18 @@ impl<S> Model<S> {
         check: Part<S>,
     ) -> Model<S> {
         let fences = Fences::Promoted;
-        Model { name, bound: None, spins: false, device: None, fences, stage, threads, check }
+        Model {
+            name,
+            bound: None,
+            spins: false,
+            stale: false,
+            never: None,
+            device: None,
+            fences,
+            stage,
+            threads,
+            check,
+        }
     }
 
     /// With at most `preemptions` in an execution.
@@ -68,6 +106,18 @@ impl<S> Model<S> {
     /// With waits that spin.
     pub const fn spins(mut self) -> Model<S> {
         self.spins = true;
+        self
+    }
+
+    /// With exchanges that may fail by an old value.
+    pub const fn stale(mut self) -> Model<S> {
+        self.stale = true;
+        self
+    }
+
+    /// With a call that no thread may make.
+    pub const fn never(mut self, never: Never) -> Model<S> {
+        self.never = Some(never);
         self
     }
 
@@ -97,6 +147,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The failure, if there was one.
     pub failure: Option<String>,
+    /// Whether the search ended within its time.
+    pub is_complete: bool,
     /// Number of times that the planted call was met; 0 without a plant.
     pub met: u64,
 }
@@ -120,12 +172,25 @@ struct Run<S: 'static> {
 
 thread_local! {
     static RUN: RefCell<Option<Rc<dyn Any>>> = const { RefCell::new(None) };
-    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// Ends every exploration of this thread after a time, or none.
+pub fn limit(time: Option<Duration>) {
+    LIMIT.set(time);
 }
 
 /// Explores a model completely, up to its bound.
 pub fn explore<S>(model: &'static Model<S>, plant: Option<Plant>) -> Outcome {
     search(model, plant, plant.is_some())
+}
+
+/// Explores a model like [`explore`], without a plant; also returns the calls that its threads made.
+pub fn explore_noting<S>(model: &'static Model<S>) -> (Outcome, BTreeSet<Call>) {
+    session::with(|session| *session.noted.borrow_mut() = Some(BTreeSet::new()));
+    let outcome = search(model, None, false);
+    (outcome, session::with(|session| session.noted.take()).unwrap_or_default())
 }
 
 /// Explores a model that must fail.
@@ -135,17 +200,20 @@ pub fn explore_wrong<S>(model: &'static Model<S>) -> Outcome {
 
 fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> Outcome {
     let began = Instant::now();
-    session::with(|session| session.start(plant, (model.spins, model.threads.len())));
+    session::with(|session| {
+        session.start(plant, (model.spins, model.threads.len()), model.never.map(Never::place));
+        session.stale.set(model.stale);
+    });
     QUIET.set(is_quiet);
     quiet_hook();
-    let mut thrown_away = 0;
-    let mut failure = None;
+    let (mut thrown_away, mut failure) = (0, None);
+    let left = || LIMIT.get().map(|limit| limit.saturating_sub(began.elapsed()));
     // One preemption meets most of the words that the threads share. A word that is met late throws a long search away.
     let scout = Some(SCOUT).filter(|&scout| model.bound.is_none_or(|bound| bound > scout));
     for bound in scout.map(Some).into_iter().chain([model.bound]) {
         failure = loop {
             session::with(|session| session.restart());
-            let result = catch_unwind(AssertUnwindSafe(|| builder(model, bound).check(move || execute(model))));
+            let result = catch_unwind(AssertUnwindSafe(|| builder(model, bound, left()).check(move || execute(model))));
             RUN.with_borrow_mut(Option::take);
             // An execution that failed left its device armed.
             device::disarm();
@@ -153,8 +221,8 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
             if has_learned || bound != model.bound {
                 thrown_away += executions;
             }
-            if !has_learned {
-                break result.err().map(|payload| text(payload.as_ref()));
+            if !has_learned || left() == Some(Duration::ZERO) {
+                break result.err().filter(|_| !has_learned).map(|payload| text(payload.as_ref()));
             }
         };
         if failure.is_some() {
@@ -169,16 +237,17 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
         elapsed: began.elapsed(),
         failure,
         met: session.met.get(),
+        is_complete: left() != Some(Duration::ZERO),
     })
 }
 
 /// Sets everything that environment variables could change.
-fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
+fn builder<S>(model: &Model<S>, bound: Option<usize>, time: Option<Duration>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.max_threads = model.threads.len() + 1 + usize::from(model.device.is_some());
     builder.max_branches = STEPS;
     builder.max_permutations = None;
-    builder.max_duration = None;
+    builder.max_duration = time;
     builder.preemption_bound = bound;
     builder.checkpoint_file = None;
     builder.location = false;

@@ -41,6 +41,8 @@ struct State {
     clocks: RefCell<Vec<Rc<AtomicU32>>>,
     /// For each CPU, the CPUs that asked it to pass a fence, a bit each.
     asked: [Cell<u8>; CPUS],
+    /// CPUs that passed a fence and stored nothing since, a bit each.
+    fenced: Cell<u8>,
     /// The thread of each CPU that sleeps.
     sleepers: RefCell<[Option<Thread>; CPUS]>,
 }
@@ -58,6 +60,7 @@ pub(crate) fn together(fences: Fences, cpus: impl Iterator<Item = u16>) {
         };
         state.fences.set(fences);
         state.running.set(cpus.fold(0, |running, cpu| running | 1 << cpu));
+        state.fenced.set(0);
         state.asked.iter().for_each(|asked| asked.set(0));
         *state.sleepers.borrow_mut() = [const { None }; CPUS];
     });
@@ -111,6 +114,18 @@ pub(crate) fn finish() {
     may_strike();
     fence(Ordering::SeqCst);
     STATE.with(|state| state.running.set(state.running.get() & !(1 << running_cpu())));
+}
+
+/// A full fence on this thread alone.
+pub(crate) fn full() {
+    fence(Ordering::SeqCst);
+    STATE.with(|state| state.fenced.set(state.fenced.get() | 1 << running_cpu()));
+}
+
+/// Returns whether the running thread passed [`full`] and has not called this since, which it does at every store.
+pub(crate) fn take_fenced() -> bool {
+    let own = 1 << running_cpu();
+    STATE.with(|state| state.fenced.replace(state.fenced.get() & !own) & own != 0)
 }
 
 /// The light side.

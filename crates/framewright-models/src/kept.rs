@@ -52,6 +52,9 @@ impl<T: Copy + 'static> Note<T> {
 }
 
 /// Memory that loom watches: two accesses of which neither is ordered before the other are a race.
+///
+/// A clone is the same memory.
+#[derive(Clone)]
 pub struct Payload(Rc<Memory>);
 
 struct Memory(RefCell<UnsafeCell<()>>);

@@ -24,16 +24,18 @@
 //! only the models whose names begin so. `cargo test -p framewright-models -- --nocapture` prints for each model its
 //! bound, the number of words that the threads share, and the number of executions.
 //!
-//! The negative controls in `tests/controls.rs` weaken one call of the core at a time, without a change in the core,
-//! and demand that a model fails.
+//! `tests/orderings` weakens every call of the core that orders memory, one at a time and without a change in the core,
+//! and demands that a model fails. The negative controls in `tests/controls.rs` plant other bugs.
 //!
 //! # What it cannot show
 //!
-//! loom has no load buffering and no fence that acts on another thread; [`interrupt`] says how the pair of fences is
-//! modelled. The search does not end with more than three threads, or with longer sections.
+//! loom lets no load pass a later store. Where that matters, accesses read a payload ([`lists`], [`models::ring`]).
+//! It has no fence that acts on another thread; [`interrupt`] says how the pair of fences is modelled. The search does
+//! not end with more than three threads, or with longer sections.
 
 pub mod device;
 pub mod explore;
+mod held;
 pub mod interrupt;
 pub mod kept;
 pub mod lists;
@@ -56,8 +58,28 @@ mod seam {
 }
 mod types {
     pub(crate) mod units {
-        pub(crate) use framewright::NodeId;
+        pub(crate) use framewright::{NodeId, Order};
+
+        /// Like the core's, which it keeps to itself.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) struct Frame(pub(crate) u32);
     }
+}
+
+/// The core's rings, compiled a second time here, so that a model can use one without an allocator.
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
+mod pcp {
+    #[path = "../../framewright/src/pcp/ring.rs"]
+    pub(crate) mod ring;
+    #[path = "../../framewright/src/pcp/stride.rs"]
+    pub(crate) mod stride;
+}
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
+mod frame {
+    #[path = "../../framewright/src/frame/head.rs"]
+    pub(crate) mod head;
 }
 
 /// The core's locks, compiled a second time here, so that a model can take them without an allocator.

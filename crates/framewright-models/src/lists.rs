@@ -5,7 +5,9 @@
 //! it must find them unchanged, or another thread has written into a node that it does not own. Without this almost
 //! nothing would show: a list whose fences are missing still ends up whole.
 //!
-//! Each node also has a payload of plain memory, which its owner writes.
+//! Each node also has a payload of plain memory, which its owner writes, and which every access to the node's words
+//! reads. So loom reports a race if a thread may still look at a node that has another owner. No value would show that:
+//! loom lets no load pass a later store.
 //!
 //! At the end the list must have exactly the nodes that were left on it, in the same order both ways.
 
@@ -39,13 +41,13 @@ enum Owner {
     Thread(u32, u32),
 }
 
-/// The words of all nodes; those at 0 belong to none.
+/// The words of all nodes and their payloads; those at 0 belong to none.
 #[derive(Default)]
-pub struct Links([Link<LoomMachine>; NUMBERS]);
+pub struct Links([(Link<LoomMachine>, Payload); NUMBERS]);
 
 impl smp_list::Links<LoomMachine> for Links {
     fn link(&self, node: Node) -> Option<&Link<LoomMachine>> {
-        if node == Node::NOBODY { None } else { self.0.get(node.0 as usize) }
+        self.0.get(node.0 as usize).filter(|_| node != Node::NOBODY).map(|(link, _)| link)
     }
 
     fn is_head(&self, node: Node) -> bool {
@@ -56,7 +58,6 @@ impl smp_list::Links<LoomMachine> for Links {
 /// A list, its nodes and their owners.
 pub struct Lists {
     links: Links,
-    payloads: [Payload; NUMBERS],
     owners: [Note<Owner>; NUMBERS],
     /// A word by which one thread tells another that a node is on the list.
     flag: <LoomMachine as Machine>::U32,
@@ -69,10 +70,12 @@ impl Lists {
     pub fn of(nodes: &[Node]) -> Lists {
         let lists = Lists {
             links: Default::default(),
-            payloads: Default::default(),
             owners: std::array::from_fn(|_| Note::new(Owner::Thread(0, 0))),
             flag: Word::new(0),
         };
+        for (link, payload) in &lists.links.0 {
+            link.words().into_iter().for_each(|(_, word)| word.guard(payload));
+        }
         smp_list::make_empty(&lists.links, HEAD);
         nodes.iter().rev().for_each(|&node| lists.add(node));
         lists
@@ -85,7 +88,7 @@ impl Lists {
     }
 
     fn write(&self, node: Node) {
-        self.payloads[node.0 as usize].write();
+        self.links.0[node.0 as usize].1.write();
     }
 
     fn set_owner(&self, node: Node, owner: Owner) {
@@ -93,7 +96,7 @@ impl Lists {
     }
 
     fn words(&self, node: Node) -> [u32; 2] {
-        self.links.0[node.0 as usize].words().map(|(_, word)| word.load(Ordering::Relaxed))
+        self.links.0[node.0 as usize].0.words().map(|(_, word)| word.load(Ordering::Relaxed))
     }
 
     /// Takes a node off.
@@ -122,6 +125,13 @@ impl Lists {
         is_off
     }
 
+    /// Takes a node off and fills its words, or gives up.
+    pub fn try_reuse(&self, node: Node) {
+        if self.try_del(node) {
+            self.fill(node, (C, C));
+        }
+    }
+
     /// Puts a node of the running thread on.
     pub fn add(&self, node: Node) {
         self.disown(node);
@@ -135,8 +145,9 @@ impl Lists {
 
     /// Like [`Lists::add`], but may give up.
     pub fn try_add(&self, node: Node) {
-        if smp_list::add(&MACHINE, &self.links, HEAD, node).is_ok() {
-            self.disown(node);
+        self.disown(node);
+        if smp_list::add(&MACHINE, &self.links, HEAD, node).is_err() {
+            self.set_owner(node, Owner::Thread(0, 0));
         }
     }
 
@@ -149,7 +160,7 @@ impl Lists {
 
     /// Writes these values into the words of a node that the running thread owns.
     pub fn fill(&self, node: Node, (next, prev): (Node, Node)) {
-        let words = self.links.0[node.0 as usize].words();
+        let words = self.links.0[node.0 as usize].0.words();
         for ((_, word), value) in words.into_iter().zip([next, prev]) {
             word.store(value.0, Ordering::Relaxed);
         }

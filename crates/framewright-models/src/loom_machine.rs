@@ -6,11 +6,12 @@ use std::panic::Location;
 
 use framewright::machine::{Fault, Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
-use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::running::{is_inside, is_nowhere, running_cpu};
+use crate::session::{self, Phase};
 use crate::word::LoomWord;
-use crate::{device, interrupt, session};
+use crate::{device, interrupt};
 
 /// The machine of the models.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,8 +38,9 @@ impl Pinned for LoomPin {
 }
 
 /// Returns whether the fence or guard called at `place` takes effect.
-fn passes(place: &Location<'_>) -> bool {
-    (!session::is_planted() || session::with(|session| session.fences(place))) && !std::thread::panicking()
+fn passes(place: &'static Location<'static>) -> bool {
+    let is_alone = session::phase() == Phase::Copied || std::thread::panicking();
+    !is_alone && (!session::is_watched() || session::with(|session| session.fences(place)))
 }
 
 impl Machine for LoomMachine {
@@ -71,7 +73,7 @@ impl Machine for LoomMachine {
     #[track_caller]
     fn fence(&self) {
         if passes(Location::caller()) {
-            fence(Ordering::SeqCst);
+            interrupt::full();
         }
     }
 

@@ -79,3 +79,19 @@ pub(crate) fn unmask() {
     let own = RUNNING.get();
     RUNNING.set(Running { off: own.off.wrapping_sub(1), ..own });
 }
+
+/// Takes the running thread out of its interrupt until the guard is dropped.
+pub(crate) fn outside_interrupts() -> Outside {
+    let outside = Outside(RUNNING.get());
+    RUNNING.set(Running { inside: false, nowhere: false, off: 0, ..RUNNING.get() });
+    outside
+}
+
+/// Guard of [`outside_interrupts`].
+pub(crate) struct Outside(Running);
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}

@@ -20,7 +20,8 @@
 //! time.
 
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 
 use framewright::machine::Ordering;
@@ -33,27 +34,34 @@ pub(crate) enum Phase {
     Alone,
     /// The model's threads run.
     Together,
+    /// One thread works in a copy of all words, as after a fork. Words are plain, and changes are undone.
+    Copied,
 }
 
-/// A call in the core: file and line.
+/// A call in the core: file, line and column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Place {
     /// Seen from the core's sources, such as `pcp.rs` or `report/counters.rs`.
     pub file: &'static str,
     /// Counted from 1.
     pub line: u32,
+    /// Counted from 1, where the name of the called method begins; 0 for every call in the line.
+    pub column: u32,
 }
 
 /// A bug planted in the core's words, at one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
-    /// The call orders nothing: its ordering is relaxed, or its fence is gone.
-    Relax(Place),
+    /// The call orders less: it has this ordering. A fence is gone.
+    Weaken(Place, Ordering),
     /// The call does nothing: a store is lost, a load returns zero, a wait ends at once, an exchange claims success.
     Skip(Place),
     /// The call, an addition, is a load and then a store.
     Tear(Place),
 }
+
+/// Any call of the machine or of a word: its file as the compiler names it, line and column.
+pub type Call = (&'static str, u32, u32);
 
 /// What becomes of an execution.
 pub(crate) enum Verdict {
@@ -78,14 +86,22 @@ pub(crate) trait Restore {
 pub(crate) struct Session {
     plant: Cell<Option<Plant>>,
     spins: Cell<bool>,
+    /// A call that no thread may make.
+    never: Cell<Option<Place>>,
+    /// An exchange that fails may return an old value.
+    pub(crate) stale: Cell<bool>,
     /// Waits that only damage could make endless also give up.
     pub(crate) impatient: Cell<bool>,
     /// Number of times that the planted call was met.
     pub(crate) met: Cell<u64>,
+    /// Calls that an exploration without a plant met, if it notes them.
+    pub(crate) noted: RefCell<Option<BTreeSet<Call>>>,
     next: Cell<u32>,
     shared: RefCell<Vec<bool>>,
     /// Parts that this execution changed.
     changed: RefCell<Vec<Rc<dyn Restore>>>,
+    /// What undoes the changes in a copy.
+    undo: RefCell<Vec<Box<dyn FnOnce()>>>,
     /// Parts that are restored before each execution.
     always: RefCell<Vec<Rc<dyn Restore>>>,
     /// The execution that first met a plain word that threads share, if any did.
@@ -100,7 +116,7 @@ thread_local! {
     static SESSION: Session = Session::default();
     // Separate, because every access to a word reads them.
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Alone) };
-    static IS_PLANTED: Cell<bool> = const { Cell::new(false) };
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns the part of the running execution.
@@ -108,9 +124,23 @@ pub(crate) fn phase() -> Phase {
     PHASE.get()
 }
 
-/// Returns whether a bug is planted.
-pub(crate) fn is_planted() -> bool {
-    IS_PLANTED.get()
+/// Returns whether a bug is planted, or calls are noted.
+pub(crate) fn is_watched() -> bool {
+    IS_WATCHED.get()
+}
+
+/// Runs `act` in a copy of all words, each with the value that was stored last, and forgets the copy.
+///
+/// No other thread runs meanwhile.
+///
+/// # Errors
+/// The payload with which `act` unwound.
+pub(crate) fn in_copy<R>(act: impl FnOnce() -> R) -> std::thread::Result<R> {
+    let phase = PHASE.replace(Phase::Copied);
+    let result = catch_unwind(AssertUnwindSafe(act));
+    PHASE.set(phase);
+    with(|session| session.undo.take()).into_iter().rev().for_each(|undo| undo());
+    result
 }
 
 /// Gives `look` the exploration that this thread runs.
@@ -121,11 +151,12 @@ pub(crate) fn with<T>(look: impl FnOnce(&Session) -> T) -> T {
 impl Session {
     /// Starts an exploration of `threads` threads, which knows no shared word yet.
     ///
-    /// Three threads that spin would not end. So a bug planted there in a lock must be one that waking does not hide.
-    pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
+    /// Three threads that spin would not end. So they sleep there, which may hide that an ordering is too weak.
+    pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize), never: Option<Place>) {
         self.plant.set(plant);
-        IS_PLANTED.set(plant.is_some());
-        let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if waits(place.file));
+        self.never.set(never);
+        IS_WATCHED.set(plant.is_some() || never.is_some() || self.noted.borrow().is_some());
+        let relaxes_wait = matches!(plant, Some(Plant::Weaken(place, _)) if waits(place.file));
         self.spins.set(spins || (relaxes_wait && threads < 3));
         self.impatient.set(false);
         self.met.set(0);
@@ -154,6 +185,11 @@ impl Session {
     pub(crate) fn execute(&self) {
         PHASE.set(Phase::Alone);
         self.executions.set(self.executions.get() + 1);
+    }
+
+    /// Has a change in the copy undone at its end.
+    pub(crate) fn undo_later(&self, undo: impl FnOnce() + 'static) {
+        self.undo.borrow_mut().push(Box::new(undo));
     }
 
     /// Returns the number of the word that is being made, and whether it is shared.
@@ -224,15 +260,33 @@ impl Session {
         self.shared.borrow().iter().filter(|&&is_shared| is_shared).count()
     }
 
+    /// Notes a call of the threads of a model, if calls are noted.
+    ///
+    /// # Panics
+    /// The model says that no thread makes this call.
+    fn note(&self, place: &'static Location<'static>) {
+        if let Some(noted) = &mut *self.noted.borrow_mut()
+            && PHASE.get() == Phase::Together
+        {
+            noted.insert((place.file(), place.line(), place.column()));
+        }
+        if self.never.get().is_some_and(|never| is_at(never, place)) && !std::thread::panicking() {
+            panic!("a thread came to {place}");
+        }
+    }
+
     /// Returns the ordering of an operation called at `place`.
     pub(crate) fn ordering(&self, place: &Location<'_>, ordering: Ordering) -> Ordering {
-        let relax = matches!(self.plant.get(), Some(Plant::Relax(planted)) if self.is_met(planted, place));
-        if relax { Ordering::Relaxed } else { ordering }
+        match self.plant.get() {
+            Some(Plant::Weaken(planted, weak)) if self.is_met(planted, place) => weak,
+            _ => ordering,
+        }
     }
 
     /// Returns whether a fence called at `place` takes effect.
-    pub(crate) fn fences(&self, place: &Location<'_>) -> bool {
-        !matches!(self.plant.get(), Some(Plant::Relax(planted) | Plant::Skip(planted)) if self.is_met(planted, place))
+    pub(crate) fn fences(&self, place: &'static Location<'static>) -> bool {
+        self.note(place);
+        !matches!(self.plant.get(), Some(Plant::Weaken(planted, _) | Plant::Skip(planted)) if self.is_met(planted, place))
     }
 
     /// Returns whether an addition called at `place` is a load and a store.
@@ -241,20 +295,26 @@ impl Session {
     }
 
     /// Returns whether an operation called at `place` does nothing.
-    pub(crate) fn skips(&self, place: &Location<'_>) -> bool {
+    pub(crate) fn skips(&self, place: &'static Location<'static>) -> bool {
+        self.note(place);
         matches!(self.plant.get(), Some(Plant::Skip(planted)) if self.is_met(planted, place))
     }
 
     fn is_met(&self, planted: Place, place: &Location<'_>) -> bool {
-        let met =
-            place.line() == planted.line && PHASE.get() == Phase::Together && is_in_core(place.file(), planted.file);
+        let met = PHASE.get() == Phase::Together && is_at(planted, place);
         self.met.set(self.met.get() + u64::from(met));
         met
     }
 }
 
+/// Returns whether a call is the one at `place`.
+fn is_at(place: Place, call: &Location<'_>) -> bool {
+    let is_there = call.line() == place.line && [0, call.column()].contains(&place.column);
+    is_there && is_in_core(call.file(), place.file)
+}
+
 /// Returns whether `path`, as the compiler names it, is this file of the core.
-fn is_in_core(path: &str, file: &str) -> bool {
+pub fn is_in_core(path: &str, file: &str) -> bool {
     path.replace('\\', "/").strip_suffix(file).is_some_and(|folder| folder.ends_with("/framewright/src/"))
 }
 

@@ -44,6 +44,8 @@ pub const EVERY: &[u16] = &[0, 1, 2];
 pub struct Sizes {
     /// Frames; at most 64.
     pub frames: u64,
+    /// Frames of the first of two zones; 0 if there is one zone.
+    pub dma: u64,
     /// Order of the largest block.
     pub max_order: u8,
     /// Order of a pageblock.
@@ -68,6 +70,7 @@ impl Sizes {
     /// Four frames and three CPUs. Pages move one by one between lists and zone, and a list has at most two.
     pub const TINY: Sizes = Sizes {
         frames: 4,
+        dma: 0,
         max_order: 1,
         pageblock_order: 1,
         pcp: PcpSize { batch: 1, high: 2 },
@@ -104,7 +107,9 @@ pub struct Stage {
     pages: Vec<Page>,
     /// Slots: blocks that the set-up leaves to the threads, or a thread keeps. One thread at a time uses a slot.
     held: [Note<Option<(Pfn, Order)>>; 4],
-    frames: u64,
+    pub(crate) frames: u64,
+    /// CPUs keep pages in lists, and never use the fast path.
+    pub(crate) has_plain_lists: bool,
     /// Frames that were allocated and freed.
     traffic: Note<(u64, u64)>,
     /// Frees of pages that another thread may free as well: the number of right ones, and of refused ones.
@@ -133,7 +138,7 @@ fn boot(sizes: &Sizes) -> Tiny {
         Geometry { page_shift: 12, max_order: Order(sizes.max_order), pageblock_order: Order(sizes.pageblock_order) };
     let config = Config {
         geometry,
-        dma_end: Pfn(0),
+        dma_end: Pfn(sizes.dma),
         dma32_end: Pfn(0),
         tuning: &tuning,
         mechanisms: sizes.mechanisms,
@@ -156,6 +161,7 @@ impl Stage {
             pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),
             held: std::array::from_fn(|_| Note::new(None)),
             frames: sizes.frames,
+            has_plain_lists: sizes.mechanisms.depot == Depot::Off && sizes.bypass_pcp.is_empty(),
             traffic: Note::new((0, 0)),
             tried: Note::new((0, 0)),
             counted: Note::new(0),
@@ -193,6 +199,11 @@ impl Stage {
     /// Reads the payload of a page: a race with a write of it, unless one is ordered before the other.
     pub fn read(&self, page: u64) {
         self.page(page).payload.read();
+    }
+
+    /// Whether a thread owns a page.
+    pub(crate) fn is_owned(&self, page: u64) -> bool {
+        self.page(page).owned.get()
     }
 
     fn page(&self, page: u64) -> &Page {
@@ -375,13 +386,27 @@ impl Stage {
         self.tried.get()
     }
 
-    /// Takes a range offline and, if that succeeded, online again; counts both.
-    pub fn offline_and_online(&self, start: u64, end: u64) {
+    /// Takes a range offline; returns whether that succeeded.
+    pub fn offline(&self, start: u64, end: u64) -> bool {
         let range = PfnRange::new(start, end);
-        if self.on(|allocator| allocator.take_offline(range)).is_ok() {
+        let is_offline = self.on(|allocator| allocator.take_offline(range)).is_ok();
+        if is_offline {
             let (allocated, freed) = self.traffic.get();
             self.traffic.set((allocated + range.frames(), freed + range.frames()));
-            assert_eq!(self.on(|allocator| allocator.bring_online(range)), range.frames());
+        }
+        is_offline
+    }
+
+    /// Brings a range online that is offline.
+    pub fn online(&self, start: u64, end: u64) {
+        let range = PfnRange::new(start, end);
+        assert_eq!(self.on(|allocator| allocator.bring_online(range)), range.frames());
+    }
+
+    /// Takes a range offline and, if that succeeded, online again.
+    pub fn offline_and_online(&self, start: u64, end: u64) {
+        if self.offline(start, end) {
+            self.online(start, end);
         }
     }
 

@@ -13,6 +13,11 @@
 //! would not see a hidden load rings the bell of that load's CPU, by a relaxed exchange. This synchronises nothing, but
 //! shows the search the two accesses.
 //!
+//! # Exchanges
+//!
+//! loom's exchanges see the newest value. C11 promises that for a successful one only. Where the model says `stale`, an
+//! exchange begins with a load, and fails if that load returns another value.
+//!
 //! # Planted bugs and panics
 //!
 //! Every operation knows the place in the core that called it. So a bug can be planted at one call without a change in
@@ -22,12 +27,13 @@
 //! stay plain, because no other thread may be scheduled from inside a panic.
 
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::rc::Rc;
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
+use crate::kept::Payload;
 use crate::running::{running_cpu, switching};
 use crate::session::{self, Phase, Restore};
 use crate::{device, interrupt};
@@ -40,6 +46,8 @@ const LOOKS: u32 = 2;
 ///
 /// Models have no damage, so such a wait is one for a turn that comes, unless the stage is impatient.
 const LONG: u32 = 1 << 20;
+/// Panic payload: in a copy, no other thread ends a wait for a turn.
+pub(crate) struct Waits;
 /// Most CPUs of a model.
 pub(crate) const CPUS: usize = 3;
 
@@ -188,6 +196,8 @@ struct Inner<T, A> {
     touched: Cell<u8>,
     /// None before the threads of the first execution start, and in a plain word.
     watched: RefCell<Option<Rc<Watched<A>>>>,
+    /// Memory that every access to the shared word reads first.
+    guard: RefCell<Option<Payload>>,
     /// CPUs whose threads sleep until something is stored.
     sleepers: RefCell<Vec<u16>>,
 }
@@ -214,10 +224,12 @@ impl<T: Copy + Default, A: Atomic<T>> Restore for Inner<T, A> {
 impl<T: Copy, A: Atomic<T>> Inner<T, A> {
     /// Notes a stored value, and wakes the threads that wait for it.
     ///
-    /// Waking orders memory as a release store does, so only a release store may wake.
-    fn stored(&self, value: T, order: Ordering) {
+    /// Waking orders memory as a release store does. So only a release store may wake, or a store right after a fence.
+    /// `written` is the ordering in the source: a planted one would leave the sleepers asleep for ever.
+    fn stored(&self, value: T, written: Ordering) {
         self.value.set(value);
-        if matches!(order, Ordering::Release | Ordering::AcqRel) {
+        let is_fenced = interrupt::take_fenced();
+        if is_fenced || matches!(written, Ordering::Release | Ordering::AcqRel) {
             self.sleepers.borrow_mut().drain(..).for_each(interrupt::wake);
         }
     }
@@ -235,11 +247,19 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
         shared: impl FnOnce(&Watched<A>, &Inner<T, A>) -> R,
     ) -> R {
         let inner = &*self.0;
+        if session::phase() == Phase::Copied {
+            if writes {
+                let (inner, value) = (self.0.clone(), inner.value.get());
+                session::with(|session| session.undo_later(move || inner.value.set(value)));
+            }
+            return plain(&inner.value);
+        }
         device::may_strike();
         if inner.is_shared && !std::thread::panicking() {
             let watched = inner.watched.borrow().clone();
             if let Some(watched) = watched {
                 interrupt::may_strike();
+                self.0.guard.borrow().iter().for_each(Payload::read);
                 return shared(&watched, inner);
             }
         }
@@ -250,6 +270,11 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
             self.touch(writes);
         }
         plain(&inner.value)
+    }
+
+    /// Makes every access of the model's threads read `memory` too.
+    pub fn guard(&self, memory: &Payload) {
+        *self.0.guard.borrow_mut() = Some(memory.clone());
     }
 
     /// Has the session restore the word before the next execution.
@@ -289,8 +314,8 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
 }
 
 /// Returns the ordering of a call at `place`; none if the call does nothing.
-fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
-    if !session::is_planted() {
+fn at(place: &'static Location<'static>, order: Ordering) -> Option<Ordering> {
+    if !session::is_watched() {
         return Some(order);
     }
     session::with(|session| (!session.skips(place)).then(|| session.ordering(place, order)))
@@ -307,6 +332,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             is_changed: Cell::new(true),
             touched: Cell::new(0),
             watched: RefCell::default(),
+            guard: RefCell::default(),
             sleepers: RefCell::default(),
         });
         session::with(|session| match is_shared {
@@ -327,37 +353,37 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
     }
 
     #[track_caller]
-    fn store(&self, value: T, order: Ordering) {
-        let Some(order) = at(Location::caller(), order) else { return };
+    fn store(&self, value: T, written: Ordering) {
+        let Some(order) = at(Location::caller(), written) else { return };
         self.access(
             true,
             |cell| cell.set(value),
             |watched, inner| {
                 watched.ring();
                 switching(|| watched.atomic.store(value, store_order(order)));
-                inner.stored(value, order);
+                inner.stored(value, written);
             },
         );
     }
 
     #[track_caller]
-    fn swap(&self, value: T, order: Ordering) -> T {
-        let Some(order) = at(Location::caller(), order) else { return T::default() };
+    fn swap(&self, value: T, written: Ordering) -> T {
+        let Some(order) = at(Location::caller(), written) else { return T::default() };
         self.access(
             true,
             |cell| cell.replace(value),
             |watched, inner| {
                 watched.ring();
                 let before = switching(|| watched.atomic.swap(value, rmw_order(order)));
-                inner.stored(value, order);
+                inner.stored(value, written);
                 before
             },
         )
     }
 
     #[track_caller]
-    fn cas(&self, current: T, new: T, order: Ordering) -> Result<T, T> {
-        let Some(order) = at(Location::caller(), order) else { return Ok(current) };
+    fn cas(&self, current: T, new: T, written: Ordering) -> Result<T, T> {
+        let Some(order) = at(Location::caller(), written) else { return Ok(current) };
         let plain = |cell: &Cell<T>| {
             let now = cell.get();
             if now == current {
@@ -368,20 +394,26 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             }
         };
         self.access(true, plain, |watched, inner| {
+            if session::with(|session| session.stale.get()) {
+                let seen = watched.load(load_order(order));
+                if seen != current {
+                    return Err(seen);
+                }
+            }
             watched.ring();
             let result = switching(|| watched.atomic.cas(current, new, (rmw_order(order), load_order(order))));
             if result.is_ok() {
-                inner.stored(new, order);
+                inner.stored(new, written);
             }
             result
         })
     }
 
     #[track_caller]
-    fn add(&self, value: T, order: Ordering) -> T {
+    fn add(&self, value: T, written: Ordering) -> T {
         let place = Location::caller();
-        let Some(order) = at(place, order) else { return T::default() };
-        if session::is_planted() && session::with(|session| session.tears(place)) {
+        let Some(order) = at(place, written) else { return T::default() };
+        if session::is_watched() && session::with(|session| session.tears(place)) {
             let before = self.load(order);
             self.store(A::sum(before, value), order);
             return before;
@@ -392,7 +424,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             |watched, inner| {
                 watched.ring();
                 let before = switching(|| watched.atomic.add(value, rmw_order(order)));
-                inner.stored(A::sum(before, value), order);
+                inner.stored(A::sum(before, value), written);
                 before
             },
         )
@@ -417,6 +449,9 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             let value = self.access(false, Cell::get, |watched, _| watched.load(load));
             if !waiting(value) || order.is_none() || std::thread::panicking() {
                 return Ok(value);
+            }
+            if session::phase() == Phase::Copied {
+                return if patience == Patience::Turn { resume_unwind(Box::new(Waits)) } else { Err(Busy) };
             }
             looks += 1;
             if !is_certain && looks >= LOOKS {

@@ -23,11 +23,11 @@ pub(super) const MERGING: Sizes = Sizes {
 pub const MODELS: &[Model] = &[
     // The buddy of a page that is being cut off is freed: it must not merge with that page. The page is in the middle
     // of its run, because the ends of a run disagree with the list at once.
-    model("cluster_cut", every_other_of_six, cpus!(0[alloc_into(0, 0)], 1[free_from(2)])).bound(4),
+    model("cluster_cut", every_other_of_six, cpus!(0[alloc_into(0, 0)], 1[free_from(2)])),
     // Unmerged pages merge for a larger request, except those that are being cut off.
     model("cluster_cut_larger", || unmerged(&[]), cpus!(0[alloc_into(0, 0)], 1[alloc_into(1, 1)])).bound(2),
     // A page comes to the front of the list, or a page leaves it, one by one.
-    model("cluster_cut_unmerged", || unmerged(&[(1, 1), (3, 2)]), cpus!(0[alloc_into(0, 0)], 1[free_from(1)])).bound(3),
+    model("cluster_cut_unmerged", || unmerged(&[(1, 1), (3, 2)]), cpus!(0[alloc_into(0, 0)], 1[free_from(1)])),
     model("cluster_cut_alloc", || unmerged(&[]), cpus!(0[alloc_into(0, 0)], 1[alloc_into(1, 0)])),
 ];
 

@@ -11,9 +11,9 @@ use crate::stage::{Sizes, Stage};
 /// Models of depots.
 pub const MODELS: &[Model] = &[
     // CPU 0 puts a magazine into its shard, CPU 1 takes it from there.
-    model("depot_exchange", about_to_put, cpus!(0 free_0, 1 take_two)).bound(3),
+    model("depot_exchange", about_to_put, cpus!(0 free_0, 1 take_two)),
     // Two CPUs want the one full magazine, which is in the shard of one of them.
-    model("depot_steal", one_magazine, cpus!(0 take_two, 1 take_two)).bound(3),
+    model("depot_steal", one_magazine, cpus!(0 take_two, 1 take_two)),
     // A request that only merged blocks can serve empties the depot. A put (into the magazine that was emptied, if it
     // comes late enough) and a take meet it.
     model("depot_merge_put", about_to_put_again, cpus!(0 free_0, 1 [alloc_into(2, 1)])).bound(3),

@@ -14,6 +14,7 @@ macro_rules! cpus {
 pub mod cluster;
 pub mod depot;
 pub mod device;
+pub mod fork;
 pub mod front;
 pub mod lock;
 pub mod nolock;
@@ -22,16 +23,20 @@ pub mod pcp;
 pub mod queued;
 pub mod range;
 pub mod reach;
+pub mod ring;
 pub mod shared;
 pub mod smp_list;
 pub mod stat;
 pub mod together;
 pub mod zone;
 
-use crate::explore::{Model, Part};
+use std::collections::BTreeSet;
+
+use crate::explore::{Model, Outcome, Part, explore, explore_noting};
+use crate::session::{Call, Plant};
 use crate::stage::{Sizes, Stage};
 
-/// All models.
+/// All models on an allocator; those on a list or a ring are in [`smp_list`] and [`ring`].
 pub fn all() -> impl Iterator<Item = &'static Model> {
     [
         lock::MODELS,
@@ -39,6 +44,8 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         shared::MODELS,
         pcp::MODELS,
         front::MODELS,
+        fork::MODELS,
+        fork::COPIED,
         depot::MODELS,
         device::MODELS,
         nolock::MODELS,
@@ -56,9 +63,29 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
     .flatten()
 }
 
-/// The model of that name.
-pub fn named(name: &str) -> Option<&'static Model> {
-    all().find(|model| model.name == name)
+/// Returns the names of all models, in the order of the files.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let on_lists = smp_list::MODELS.iter().chain(smp_list::CROWDS).map(|model| model.name);
+    all().map(|model| model.name).chain(on_lists).chain(ring::MODELS.iter().map(|model| model.name))
+}
+
+/// Runs `$call` on the model of a name, whatever its stage is; `None` if there is none.
+macro_rules! named {
+    ($name:ident, $call:expr) => {{
+        let on_lists = || smp_list::named($name).map($call);
+        let on_rings = || ring::MODELS.iter().find(|model| model.name == $name).map($call);
+        all().find(|model| model.name == $name).map($call).or_else(on_lists).or_else(on_rings)
+    }};
+}
+
+/// Explores the model of that name with a planted bug; `None` if there is none.
+pub fn explore_named(name: &str, plant: Plant) -> Option<Outcome> {
+    named!(name, |model| explore(model, Some(plant)))
+}
+
+/// Explores the model of that name, noting calls; `None` if there is none.
+pub fn explore_named_noting(name: &str) -> Option<(Outcome, BTreeSet<Call>)> {
+    named!(name, explore_noting)
 }
 
 /// A model on an allocator, at whose end all invariants hold.

@@ -25,7 +25,7 @@ pub const MODELS: &[Model] = &[
     model("nolock_drain", || stocked(&Sizes::TINY), cpus!(0[drain(0)])).device(STRIKES),
     // While a cut is in progress, on the CPU that cuts and on another.
     model("nolock_cut", cuts, cpus!(0[alloc_into(1, 0)])).device(STRIKES),
-    model("nolock_cut_elsewhere", cuts, cpus!(0[alloc_into(1, 0)], 1[free_nolock_from(0)])).bound(3),
+    model("nolock_cut_elsewhere", cuts, cpus!(0[alloc_into(1, 0)], 1[free_nolock_from(0)])),
     // Between the load and the store of a count.
     model("nolock_counts", counts, cpus!(0 give_and_take)).device(STRIKES),
     // A try meets a CPU that waits for the lock, of each kind.
@@ -38,7 +38,7 @@ pub const MODELS: &[Model] = &[
     model("nolock_push_push", plain, cpus!(0 defer, 1 [free_nolock_from(0)])).bound(3),
     model("nolock_push_nested", plain, cpus!(0 defer)).device(STRIKES),
     // A zone takes over the counts of a CPU that is gone, meanwhile.
-    model("nolock_counted", plain, cpus!(0[alloc_nolock_into(2, 0)], 1[offline_cpu(2)])).bound(2),
+    model("nolock_counted", plain, cpus!(0[alloc_nolock_into(2, 0)], 1[offline_cpu(2)])),
     // Wrong: one page twice.
     model("nolock_twice", holds_range, cpus!(0[try_free_nolock(0)], 1[try_free_nolock(0)]))
         .check(one_was_right)

@@ -21,7 +21,7 @@ pub const MODELS: &[Model] = &[
     model("lock_queued_places", tiny, cpus!(0 twice_crowded, 1 once_crowded, 2 once_crowded)).check(at_rest).bound(2),
     // The numbers wrap to zero.
     model("lock_queued_wraps", about_to_wrap, cpus!(0 twice, 1 once, 2 once)).check(at_rest).bound(2),
-    model("zone_queued", || zone_with(ZoneLock::Queued), cpus!(0 free_0, 1 [alloc_into(1, 0)])).bound(3),
+    model("zone_queued", || zone_with(ZoneLock::Queued), cpus!(0 free_0, 1 [alloc_into(1, 0)])),
 ];
 
 type Place = <LoomMachine as Machine>::U32;

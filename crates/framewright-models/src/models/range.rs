@@ -4,19 +4,21 @@
 //! and parts of one block are freed, which splits it. Three parts of one block and two isolations that overlap have too
 //! many schedules: tests of the runtime cover them with threads.
 
-use framewright::AllocError;
-use framewright::request::__GFP_MOVABLE;
+use framewright::request::{__GFP_MOVABLE, __GFP_THISNODE};
 use framewright::units::PfnRange;
+use framewright::{AllocError, NodeId, NodeSet, Policy, Request};
 
 use super::{free_0, model, one_was_right, tiny};
 use crate::explore::Model;
-use crate::stage::{Sizes, Stage};
+use crate::stage::{EVERY, Sizes, Stage};
 
 /// Models of ranges.
 pub const MODELS: &[Model] = &[
     model("range_free", holds_one, cpus!(0 free_0, 1 take)).bound(1),
     model("range_alloc", tiny, cpus!(0 [alloc_into(0, 0)], 1 take)).bound(1),
     model("range_offline", holds_one, cpus!(0 free_0, 1 [offline_and_online(0, 2)])).bound(1),
+    // Memory comes in one zone of a node and goes in another: the node stays one that has memory.
+    model("range_nodes", two_zones, cpus!(0[online(2, 4)], 1[offline(0, 2)])).check(node_has_memory).bound(1),
     // Two ranges in one pageblock, which was one free block: neither call fails because of the other.
     model("range_both", tiny, cpus!(0[take_own(0)], 1[take_own(1)])).bound(1),
     // Two parts of one block, each freed by its owner.
@@ -34,6 +36,20 @@ pub const MODELS: &[Model] = &[
     // Wrong: two parts that overlap.
     model("range_overlap", four, cpus!(0[try_free_range(0, 2)], 1[try_free_range(1, 4)])).check(one_was_right).bound(2),
 ];
+
+/// The second of two zones is offline.
+fn two_zones() -> Stage {
+    let stage = Stage::new(&Sizes { dma: 2, bypass_pcp: EVERY, ..Sizes::TINY });
+    assert!(stage.offline(2, 4), "all memory is free");
+    stage
+}
+
+fn node_has_memory(stage: &Stage) {
+    stage.check();
+    let here = Policy::Bind(NodeSet::only(NodeId(0)));
+    let request = Request::page(__GFP_MOVABLE | __GFP_THISNODE).with(here);
+    assert!(stage.on(|allocator| allocator.alloc(&request)).is_ok(), "the node is taken for one without memory");
+}
 
 /// Two frames of four are an allocated block.
 fn two() -> Stage {

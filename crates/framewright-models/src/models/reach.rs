@@ -14,7 +14,7 @@ pub const MODELS: &[Model] = &[
     // The owner takes one of two pages.
     model("reach_taken", listed_two, cpus!(0 must_be_served, 1 must_be_served_too)).bound(1),
     // As the first, without a depot and so without the fast path.
-    model("reach_freed_plain", || listed_and_held(&Sizes::TINY), cpus!(0 free_0, 1 must_be_served)).bound(1),
+    model("reach_freed_plain", || listed_and_held(&Sizes::TINY), cpus!(0 free_0, 1 must_be_served)).bound(2),
 ];
 
 /// One page is on CPU 0's list, the other in slot 0.

@@ -34,6 +34,16 @@ pub const MODELS: &[Model<Lists>] = &[
     model("smp_list_reuse_head", two, cpus!(0 [del(A), fill(A, (HEAD, HEAD))], 1 [del(B)])),
     model("smp_list_reuse_behind", two, cpus!(0 [del(A)], 1 [del(B), fill(B, (A, A))])),
     model("smp_list_reuse_new", one, cpus!(0 [add(N), del(N), fill(N, (A, A))], 1 [del(A)])).bound(5),
+    // An exchange that fails may see an old value.
+    model("smp_list_stale_dels", three, cpus!(0[del(A)], 1[del(B)])).stale(),
+    model("smp_list_stale_del_add", two, cpus!(0[del(A)], 1[add(N)])).stale(),
+    model("smp_list_stale_adds", two, cpus!(0[add(N)], 1[add(O)])).stale(),
+    model("smp_list_stale_add_again", one, cpus!(0[add(O)], 1 [add(N), del(N)])).stale().bound(4),
+    model("smp_list_stale_again", two, cpus!(0 [del(A), add(A)], 1 [del(B)])).stale().bound(2),
+    model("smp_list_stale_splice", one, cpus!(0[del(A)], 1[splice(N, O)])).stale(),
+    model("smp_list_stale_handover", one, cpus!(0 [add(N), signal(), del(A)], 1 [await_signal(), del(N)]))
+        .stale()
+        .bound(3),
     // Waits end early.
     model("smp_list_patience", || Lists::impatient(&[A, B]), cpus!(0[try_del(A)], 1[try_del(B)])).bound(6),
     model("smp_list_patience_add", || Lists::impatient(&[A]), cpus!(0[try_del(A)], 1[try_add(N)])),
@@ -47,12 +57,8 @@ pub const CROWDS: &[Model<Lists>] = &[
     model("smp_list_3_reuse", two, cpus!(0 [del(A), fill(A, (B, B))], 1 [del(B)], 2 [add(N)])).bound(2),
     model("smp_list_3_reuse_run", three, cpus!(0 [del(A), fill(A, (B, B))], 1 [del(B), fill(B, (C, A))], 2 [del(C)]))
         .bound(2),
-    model(
-        "smp_list_3_patience",
-        || Lists::impatient(&[A, B, C]),
-        cpus!(0 try_reuse_first, 1 [try_del(B)], 2 [try_del(C)]),
-    )
-    .bound(2),
+    model("smp_list_3_patience", || Lists::impatient(&[A, B, C]), cpus!(0[try_reuse(A)], 1[try_del(B)], 2[try_del(C)]))
+        .bound(2),
     model("smp_list_3_reuse_new", two, cpus!(0 [add(N), del(N), fill(N, (A, A))], 1 [del(A)], 2 [del(B)])).bound(2),
 ];
 
@@ -79,10 +85,4 @@ fn two() -> Lists {
 
 fn three() -> Lists {
     Lists::of(&[A, B, C])
-}
-
-fn try_reuse_first(lists: &Lists) {
-    if lists.try_del(A) {
-        lists.fill(A, (C, C));
-    }
 }

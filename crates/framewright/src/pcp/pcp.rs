@@ -401,23 +401,18 @@ impl<M: Machine> Pcp<M> {
 
     /// Like [`Pcp::seize`], with at most `tries` polls of each earlier holder.
     pub(crate) fn try_seize(&self, machine: &M, tries: u32) -> Result<(), Busy> {
-        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`. Covered: the heavy fence
-        // below acquires it too. Model: pcp_crowd.
-        let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
+        // ORDER: the heavy fence in `close` acquires what the last claimer did, and publishes it again if this claimer
+        // gives up; partner: the Release in `Turn::end`. Model: pcp_crowd.
+        let mut claimed = self.claim.cas(0, 1, Ordering::Relaxed);
         for _ in 0..CLAIM_ROUNDS {
             if claimed.is_ok() {
                 break;
             }
-            // ORDER: as above, for the wait and for the exchange. Covered: by the heavy fence. Model: pcp_crowd.
             self.claim.wait_while(Patience::Tries(tries), |claim| claim != 0)?;
-            claimed = self.claim.cas(0, 1, Ordering::Acquire);
+            claimed = self.claim.cas(0, 1, Ordering::Relaxed);
         }
         claimed.map_err(|_| Busy)?;
-        self.close(machine, tries).inspect_err(|_| {
-            // ORDER: Release. Passes on what the last claimer did; partner: the Acquires of `claim`. Covered: the heavy
-            // fence above publishes it too. Model: pcp_crowd.
-            self.claim.store(0, Ordering::Release);
-        })
+        self.close(machine, tries).inspect_err(|_| self.claim.store(0, Ordering::Relaxed))
     }
 
     /// Waits, as long as a claim would, until neither owner nor claimer holds the lists.

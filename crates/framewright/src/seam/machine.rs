@@ -236,7 +236,8 @@ pub trait Machine {
 
     /// Executes the expensive half of an asymmetric fence.
     ///
-    /// On return, every other CPU has passed a full fence since the call began. Contexts of one CPU count as one.
+    /// On return, this CPU and every other one have passed a full fence since the call began. Contexts of one CPU count
+    /// as one.
     ///
     /// Context: pinned, no lock held; several CPUs may be here at once. Drains and requests that may wait call it with
     /// interrupts as their caller had them, that is, on. Other callers call it only if [`Machine::may_fence`]. A fence

@@ -137,9 +137,9 @@ impl<M: Machine> QueuedLock<M> {
 
     /// Releases a copy of the lock, for example after a fork.
     ///
-    /// The waiters of the original do not exist in the copy.
+    /// The waiters of the original do not exist in the copy, nor does any other thread yet.
     pub(crate) fn release_copied(&self) {
-        self.turns.store(0, Ordering::Release);
+        self.turns.store(0, Ordering::Relaxed);
     }
 
     /// Takes the lock in shared mode, waiting for writers.

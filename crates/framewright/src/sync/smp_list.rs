@@ -143,10 +143,10 @@ fn claim<M: Machine>(link: &Link<M>, node: Node) -> Result<(Node, Node), Broken>
         if prev == Node::NOBODY.0 || prev == node.0 {
             return Err(Broken(node));
         }
-        // ORDER: the wait acquires what made the next node this one's neighbour; partner: the Release in `leave`.
+        // ORDER: the wait acquires what made the next node this one's neighbour; partners: the Releases of `next` in
+        // `leave` and `splice`. The neighbour can then leave, but not come back. Model: smp_list_stale_again.
         let next = link.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0).map_err(|Busy| Broken(node))?;
-        // ORDER: Acquire, for the same reason, if the word was different in between. Model: smp_list_neighbours.
-        if link.next.cas(next, prev, Ordering::Acquire).is_ok() {
+        if link.next.cas(next, prev, Ordering::Relaxed).is_ok() {
             return Ok((Node(next), Node(prev)));
         }
         // A thread that removes the next node has locked this one.
@@ -168,9 +168,9 @@ fn settle<M: Machine>(machine: &M, link: &Link<M>, mut prev: Node) -> Node {
             return now;
         }
         prev = now;
-        // ORDER: Release. No load of the former previous node's words comes later; partner: the wait in `let_go`.
-        // Model: smp_list_reuse.
-        link.next.store(prev.0, Ordering::Release);
+        // ORDER: the fence above. No load of the former previous node's words comes later; partner: the wait in
+        // `let_go`. Model: smp_list_reuse.
+        link.next.store(prev.0, Ordering::Relaxed);
     }
 }
 
@@ -234,14 +234,14 @@ fn let_go<M: Machine>(machine: &M, after: &Link<M>, node: Node, prev: Node) -> R
         if after.next.wait_while(PATIENCE, |next| next == node.0).is_ok() {
             return Ok(());
         }
-        // ORDER: Release, and the fence after it: as above, in the other direction. Model: smp_list_patience.
-        after.prev.store(node.0, Ordering::Release);
+        // ORDER: the fences before and after the store: as above, in the other direction. Model: smp_list_patience.
+        after.prev.store(node.0, Ordering::Relaxed);
         machine.fence();
         if after.next.load(Ordering::Relaxed) == node.0 {
             return Err(Busy);
         }
         // The next node proceeded at the last moment.
-        after.prev.store(prev.0, Ordering::Release);
+        after.prev.store(prev.0, Ordering::Relaxed);
     }
 }
 

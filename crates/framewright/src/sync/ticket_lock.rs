@@ -65,16 +65,16 @@ impl<M: Machine> TicketLock<M> {
 
     /// Releases a lock whose ticket is lost.
     pub(crate) fn release_held(&self, machine: &M, name: LockName) {
-        // ORDER: Release, as in `TicketLock::give_up`. Model: lock_ticket.
+        // ORDER: Release, as in `TicketLock::give_up`. Model: lock_ticket_held.
         self.serving.add(1, Ordering::Release);
         machine.lock(name, LockEvent::Released);
     }
 
     /// Releases a copy of the lock, for example after a fork.
     ///
-    /// The waiters of the original do not exist in the copy.
+    /// The waiters of the original do not exist in the copy, nor does any other thread yet.
     pub(crate) fn release_copied(&self) {
-        self.serving.store(self.next.load(Ordering::Relaxed), Ordering::Release);
+        self.serving.store(self.next.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -39,13 +39,13 @@ impl<M: Machine> NodeStates<M> {
             for _ in 0..TRIES {
                 // ORDER: AcqRel. Publishes what this caller changed in zones, and acquires what earlier callers did;
                 // partner: itself. So the caller that comes last sees all changes, and ends only with a set that was
-                // computed from them.
+                // computed from them. The exchange below publishes nothing else. Model: range_nodes.
                 let old = word.add(0, Ordering::AcqRel);
                 let new = nodes_with(zones, kind, None).0;
                 if old == new {
                     break;
                 }
-                let _ = word.cas(old, new, Ordering::AcqRel);
+                let _ = word.cas(old, new, Ordering::Relaxed);
             }
         }
     }
