@@ -84,7 +84,10 @@ impl Argued {
             for change in &one.changes {
                 let is_one = |key: &&&Key| is_line(key) && key.change == *change && key.nth == one.nth;
                 let found = keys.iter().find(is_one).ok_or_else(|| {
-                    format!("{LIST}: no mutant {change} number {} of `{}` in {}, {}", one.nth, one.text, one.file, one.function)
+                    format!(
+                        "{LIST}: no mutant {change} number {} of `{}` in {}, {}",
+                        one.nth, one.text, one.file, one.function
+                    )
                 })?;
                 note(found, one.reason.as_str())?;
             }

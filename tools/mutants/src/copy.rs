@@ -161,6 +161,8 @@ impl Copy {
                 let target = fs::read_link(&from)?;
                 if fs::read_link(&to).ok().as_ref() != Some(&target) {
                     fs::create_dir_all(to.parent().unwrap_or(&to))?;
+                    // An older copy may have something else there.
+                    let _ = fs::remove_file(&to);
                     symlink(target, &to).map_err(|error| format!("{}: {error}", to.display()))?;
                 }
             } else if from.is_file() {
@@ -185,7 +187,7 @@ impl Copy {
             write_changed(&core.join(&source.file), text.as_bytes())?;
             mutants.insert(source.file.clone(), planted);
         }
-        write_changed(&core.join("mutant_switch.rs"), include_bytes!("switch.rs"))?;
+        write_changed(&core.join("mutant_switch.rs"), include_bytes!("../mutant_switch.rs"))?;
         Ok(mutants)
     }
 

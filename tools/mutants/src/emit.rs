@@ -28,7 +28,8 @@ pub(crate) fn planted(text: &str, sites: &[Site], without: &HashSet<Key>, first:
         })
         .filter(|site| !site.mutants.is_empty())
         .collect();
-    let mut writer = Writer { text, sites: &sites, new: String::with_capacity(4 * text.len()), planted: Vec::new(), first };
+    let mut writer =
+        Writer { text, sites: &sites, new: String::with_capacity(4 * text.len()), planted: Vec::new(), first };
     writer.write(0..text.len(), 0);
     (writer.new, writer.planted)
 }

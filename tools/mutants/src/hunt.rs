@@ -91,7 +91,12 @@ fn ordered(mutant: &Planted, reaching: Option<&Vec<usize>>, tests: &[Test], shar
 }
 
 /// Runs tests until one fails; returns the verdict, the test that failed, and the tests that ran.
-fn judge(mutant: &Planted, order: &[usize], tests: &[Test], budget: f64) -> Result<(Verdict, Option<usize>, Vec<usize>)> {
+fn judge(
+    mutant: &Planted,
+    order: &[usize],
+    tests: &[Test],
+    budget: f64,
+) -> Result<(Verdict, Option<usize>, Vec<usize>)> {
     if order.is_empty() {
         return Ok((Verdict::Unreached, None, Vec::new()));
     }

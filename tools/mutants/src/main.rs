@@ -34,8 +34,26 @@ use results::Verdict;
 
 /// Folders and files in the order in which their mutants are hunted: where a fault loses memory, first.
 const ORDER: &[&str] = &[
-    "buddy/", "zone/", "free_path/", "pcp/", "stat/", "frame/", "shared.rs", "observe/", "policy/watermark", "compaction/",
-    "range/", "zonelist/", "upkeep/", "reclaim/", "sync/", "api/", "boot/", "types/", "policy/", "seam/",
+    "buddy/",
+    "zone/",
+    "free_path/",
+    "pcp/",
+    "stat/",
+    "frame/",
+    "shared.rs",
+    "observe/",
+    "policy/watermark",
+    "compaction/",
+    "range/",
+    "zonelist/",
+    "upkeep/",
+    "reclaim/",
+    "sync/",
+    "api/",
+    "boot/",
+    "types/",
+    "policy/",
+    "seam/",
 ];
 
 /// Packages whose tests run unless others are named.
@@ -194,7 +212,9 @@ fn table(root: &Path, file: &Path, by_file: bool) -> Result<()> {
         skipped.macros += source.skipped.macros;
     }
     let mutant::Skipped { debug, constants, macros } = skipped;
-    println!("without mutants: {debug} implementations of Debug, {constants} constants, {macros} macros outside functions");
+    println!(
+        "without mutants: {debug} implementations of Debug, {constants} constants, {macros} macros outside functions"
+    );
     Ok(())
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn command(program: &Program, arguments: &[&str]) -> Command {
         .env("PROPTEST_RNG_SEED", "1")
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
+        .env("FRAMEWRIGHT_SHRINK", "0")
         .env("RUST_BACKTRACE", "0")
         .env_remove("MUTANT")
         .env_remove("MUTANTS_REACHED")
@@ -89,7 +90,8 @@ fn end_group(child: &Child) {
 fn usage(child: &Child) -> (f64, u64) {
     let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     // The name, in parentheses, may have blanks.
-    let fields: Vec<u64> = text.rsplit(')').next().unwrap_or_default().split(' ').map(|n| n.parse().unwrap_or(0)).collect();
+    let fields: Vec<u64> =
+        text.rsplit(')').next().unwrap_or_default().split(' ').map(|n| n.parse().unwrap_or(0)).collect();
     let field = |number: usize| fields.get(number - 2).copied().unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "a time")]
     let seconds = (field(14) + field(15)) as f64 / TICKS;

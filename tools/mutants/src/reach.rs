@@ -93,13 +93,7 @@ fn record_one(program: &Program, name: &str, file: &Path) -> Result<Test> {
     let bytes = fs::read(file)?;
     let reached = bytes.iter().enumerate().filter(|&(_, &byte)| byte != 0);
     let reached = reached.map(|(number, _)| u32::try_from(number)).collect::<std::result::Result<_, _>>()?;
-    Ok(Test {
-        program: program.clone(),
-        name: name.to_owned(),
-        seconds,
-        reached,
-        passes: outcome == Outcome::Passed,
-    })
+    Ok(Test { program: program.clone(), name: name.to_owned(), seconds, reached, passes: outcome == Outcome::Passed })
 }
 
 fn line_of(test: &Test) -> String {

@@ -131,7 +131,7 @@ fn mutants_compile_and_switch() {
     let source = folder.path().join("main.rs");
     let text = format!("#![feature(core_intrinsics, const_eval_select)]\n{text}\nmod mutant_switch;\n");
     fs::write(&source, text).expect("a file");
-    fs::write(folder.path().join("mutant_switch.rs"), include_str!("switch.rs")).expect("a file");
+    fs::write(folder.path().join("mutant_switch.rs"), include_str!("../mutant_switch.rs")).expect("a file");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let compiled = Command::new(rustc)
         .args(["--edition=2024", "--cap-lints=allow", "--crate-name=planted", "main.rs"])
@@ -178,7 +178,8 @@ fn mutants_compile_and_switch() {
 fn the_list_names_what_the_core_has() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sources = sources(&root).expect("the core");
-    let mutants: Vec<Key> = sources.into_iter().flat_map(|one| one.sites).flat_map(|one| one.mutants).map(|one| one.key).collect();
+    let mutants: Vec<Key> =
+        sources.into_iter().flat_map(|one| one.sites).flat_map(|one| one.mutants).map(|one| one.key).collect();
     assert_eq!(mutants.iter().collect::<HashSet<_>>().len(), mutants.len(), "names are unique");
     let list = Argued::read(&root).expect("the list");
     list.reasons(mutants.iter()).expect("each entry names mutants of the core");
@@ -189,7 +190,9 @@ fn a_wrong_entry_is_found() {
     let found = sites_of("main.rs", PLANTED).expect("a program");
     let keys: Vec<Key> = found.sites.iter().flat_map(|site| &site.mutants).map(|one| one.key.clone()).collect();
     let entry = |text: &str, changes: &str, reason: &str| {
-        format!("[[mutant]]\nfile = 'main.rs'\nfunction = 'double'\ntext = '{text}'\nchanges = [{changes}]\nreason = '{reason}'\n")
+        format!(
+            "[[mutant]]\nfile = 'main.rs'\nfunction = 'double'\ntext = '{text}'\nchanges = [{changes}]\nreason = '{reason}'\n"
+        )
     };
     let right = entry("value * 2", "'* -> +', '2 -> 3'", "nobody looks at it");
     let judge = |list: &str| {
