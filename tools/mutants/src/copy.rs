@@ -124,8 +124,8 @@ impl Copy {
         self.work.join("copy")
     }
 
-    /// Writes the copy, leaves out what does not compile, and builds the tests of the packages.
-    pub(crate) fn build(&self, packages: &[String]) -> Result<Built> {
+    /// Writes the copy, leaves out what does not compile, and builds the tests of the packages, or these programs of theirs.
+    pub(crate) fn build(&self, packages: &[String], tests: &[String]) -> Result<Built> {
         self.copy_files()?;
         let sources = sources(&self.root)?;
         let mut without = unviable(&self.work);
@@ -135,7 +135,7 @@ impl Copy {
             let count: usize = mutants.values().map(Vec::len).sum();
             println!("{count} mutants planted, {} do not compile", wrong.len());
             if wrong.is_empty() {
-                let programs = self.programs(packages)?;
+                let programs = self.programs(packages, tests)?;
                 let found = sources.iter().flat_map(|source| &source.sites).map(|site| site.mutants.len());
                 let unviable = found.sum::<usize>() - count;
                 let mut mutants: Vec<_> = mutants.into_values().flatten().collect();
@@ -233,11 +233,17 @@ impl Copy {
         Ok(wrong.into_iter().collect())
     }
 
-    /// Builds the test programs of the packages.
-    fn programs(&self, packages: &[String]) -> Result<Vec<Program>> {
+    /// Builds the test programs of the packages; those with these names if there are any.
+    fn programs(&self, packages: &[String], tests: &[String]) -> Result<Vec<Program>> {
         let mut arguments = vec!["test", "-q", "--locked", "--no-run", "--message-format=json"];
         for package in packages {
             arguments.extend(["-p", package]);
+        }
+        for test in tests {
+            match test.as_str() {
+                "lib" => arguments.push("--lib"),
+                _ => arguments.extend(["--test", test]),
+            }
         }
         let output = self.cargo(&arguments).stderr(Stdio::inherit()).output()?;
         let mut programs = Vec::new();

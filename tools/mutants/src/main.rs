@@ -56,7 +56,7 @@ const ORDER: &[&str] = &[
     "seam/",
 ];
 
-/// Packages whose tests run unless others are named.
+/// Packages whose tests are built, and run unless others are named.
 const PACKAGES: &[&str] = &["framewright", "framewright-ops", "framewright-sim", "framewright-rt"];
 
 #[derive(Parser)]
@@ -107,6 +107,9 @@ struct Run {
     /// Tests of these packages
     #[arg(short, long)]
     package: Vec<String>,
+    /// Build and run these test programs of the packages alone, by cargo's name of the target; `lib` are the unit tests
+    #[arg(long)]
+    test: Vec<String>,
     /// Tests that run at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -126,9 +129,13 @@ fn main() -> Result<()> {
 impl Run {
     fn start(&self, root: &Path, file: &Path) -> Result<()> {
         let copy = Copy::new(root);
-        let default = || PACKAGES.iter().map(|&package| package.to_owned()).collect();
-        let packages: Vec<String> = if self.package.is_empty() { default() } else { self.package.clone() };
-        let built = copy.build(&packages)?;
+        // The same packages in each run: cargo builds a library once more for other features of other packages.
+        let mut packages: Vec<String> = PACKAGES.iter().map(|&package| package.to_owned()).collect();
+        packages.extend(self.package.iter().filter(|one| !PACKAGES.contains(&one.as_str())).cloned());
+        let mut built = copy.build(&packages, &self.test)?;
+        built
+            .programs
+            .retain(|program| self.package.is_empty() || self.package.iter().any(|one| program.folder.ends_with(one)));
         println!("{} mutants, and {} that do not compile", built.mutants.len(), built.unviable);
         let tests = reach::record(&copy.work, &built.programs, self.jobs)?;
         for test in tests.iter().filter(|test| !test.passes) {

@@ -52,6 +52,8 @@ pub(crate) fn command(program: &Program, arguments: &[&str]) -> Command {
 }
 
 /// Runs one test; `variable` is set. `usual` is the time in seconds that it takes without a mutant.
+///
+/// Returns the outcome and about how many processor seconds it took.
 pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), usual: f64) -> Result<(Outcome, f64)> {
     let begin = Instant::now();
     let mut child = command(program, &["--exact", test, "--test-threads=1"])
@@ -61,20 +63,23 @@ pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), usual: 
         .map_err(|error| format!("{}: {error}", program.path.display()))?;
     let limit = LEAST_LIMIT.max(10.0 * usual);
     let mut pause = Duration::from_millis(1);
+    let mut used = 0.0;
     loop {
         if let Some(status) = child.try_wait()? {
             // Whatever it started and left.
             end_group(&child);
             let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
-            return Ok((outcome, begin.elapsed().as_secs_f64()));
+            // After the last look it ran for a pause at most.
+            return Ok((outcome, begin.elapsed().as_secs_f64().min(used + pause.as_secs_f64())));
         }
         let real = begin.elapsed().as_secs_f64();
-        let (used, pages) = usage(&child);
+        let (seconds, pages) = usage(&child);
+        used = seconds;
         if used > limit || real > 10.0 * limit || pages > MOST_PAGES {
             end_group(&child);
             child.kill()?;
             child.wait()?;
-            return Ok((Outcome::TimedOut, real));
+            return Ok((Outcome::TimedOut, used));
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
