@@ -1,7 +1,7 @@
 //! The list of mutants that no test can notice, each with the reason: `tools/mutants/argued.toml`.
 //!
 //! An entry `[[mutant]]` names one mutant, or several of one line, by lasting names. An entry `[[rule]]` names all whose line
-//! contains a text: the hints, of which no result depends by definition. An entry that names nothing is an error, so
+//! contains a text: the hints, on which no result depends by definition. An entry that names nothing is an error, so
 //! that the list cannot outlive the code; so is a mutant that two entries name.
 
 use std::collections::HashMap;
@@ -52,6 +52,14 @@ struct Rule {
     reason: String,
 }
 
+/// What names a mutant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    Entry,
+    /// Some that a rule names may be killed, because a fault of a hint can break something else.
+    Rule,
+}
+
 fn first() -> u32 {
     1
 }
@@ -68,14 +76,14 @@ impl Argued {
         toml::from_str(text).map_err(|error| format!("{LIST}: {error}").into())
     }
 
-    /// Returns the reason for each mutant that the list names.
+    /// Returns the mutants that the list names.
     ///
     /// # Errors
     /// An entry names no mutant or has no reason, or two name one.
-    pub(crate) fn reasons<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> Result<HashMap<&'k Key, &str>> {
+    pub(crate) fn named<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> Result<HashMap<&'k Key, By>> {
         let keys: Vec<&Key> = keys.collect();
-        let mut reasons = HashMap::new();
-        let mut note = |key: &'k Key, reason| match reasons.insert(key, reason) {
+        let mut named = HashMap::new();
+        let mut note = |key: &'k Key, by| match named.insert(key, by) {
             Some(_) => Err(format!("{LIST}: two entries name {key}")),
             None => Ok(()),
         };
@@ -89,7 +97,7 @@ impl Argued {
                         one.nth, one.text, one.file, one.function
                     )
                 })?;
-                note(found, one.reason.as_str())?;
+                note(found, By::Entry)?;
             }
             is_argued(&one.reason, &one.text)?;
         }
@@ -103,10 +111,10 @@ impl Argued {
             if found.peek().is_none() {
                 return Err(format!("{LIST}: no mutant has the text `{}`", rule.text).into());
             }
-            found.try_for_each(|key| note(key, rule.reason.as_str()))?;
+            found.try_for_each(|key| note(key, By::Rule))?;
             is_argued(&rule.reason, &rule.text)?;
         }
-        Ok(reasons)
+        Ok(named)
     }
 }
 

@@ -80,7 +80,7 @@ fn ordered(mutant: &Planted, reaching: Option<&Vec<usize>>, tests: &[Test], shar
     let last = shared.last.get(&(key.file.as_str(), key.function.as_str()));
     let cost = |test: usize| {
         let (met, killed) = shared.record[test];
-        (tests[test].seconds + 0.005) * f64::from(met + 10) / f64::from(killed + 1)
+        (tests[test].seconds.min(2.0) + 0.005) * f64::from(met + 10) / f64::from(killed + 1)
     };
     let mut order = reaching.cloned().unwrap_or_default();
     order.sort_by(|&one, &other| {
@@ -105,17 +105,22 @@ fn judge(
     let mut spent = 0.0;
     let mut is_whole = true;
     for &test in order {
-        let Test { program, name, seconds, .. } = &tests[test];
-        if spent + seconds > budget {
+        if spent >= budget {
             is_whole = false;
-            continue;
+            break;
         }
-        spent += seconds;
+        let Test { program, name, seconds, .. } = &tests[test];
+        let hangs = process::limit(*seconds);
+        // A long test runs for what is left.
+        let limit = if *seconds < 0.3 { hangs } else { hangs.min((budget - spent).max(1.0)) };
         met.push(test);
-        match process::run(program, name, ("MUTANT", &number), *seconds)?.0 {
+        let (outcome, used) = process::run(program, name, ("MUTANT", &number), limit)?;
+        spent += used;
+        match outcome {
             Outcome::Passed => {}
             Outcome::Failed => return Ok((Verdict::Killed, Some(test), met)),
-            Outcome::TimedOut => return Ok((Verdict::Timeout, Some(test), met)),
+            Outcome::TimedOut if limit >= hangs => return Ok((Verdict::Timeout, Some(test), met)),
+            Outcome::TimedOut => is_whole = false,
         }
     }
     Ok((if is_whole { Verdict::Survived } else { Verdict::Open }, None, met))

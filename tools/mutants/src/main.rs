@@ -204,12 +204,12 @@ fn table(root: &Path, file: &Path, by_file: bool) -> Result<()> {
     let mutants = all(root)?;
     let keys: Vec<&Key> = mutants.iter().map(|mutant| &mutant.key).collect();
     let argued = Argued::read(root)?;
-    let reasons = argued.reasons(keys.iter().copied())?;
+    let named = argued.named(keys.iter().copied())?;
     let name = |key: &Key| match key.file.rsplit_once('/') {
         Some((folder, _)) if !by_file => folder.to_owned(),
         _ => key.file.clone(),
     };
-    for key in table::print(&keys, &results::read(file), &reasons, name) {
+    for key in table::print(&keys, &results::read(file), &named, name) {
         println!("argued, and killed: {key}");
     }
     let mut skipped = mutant::Skipped::default();
@@ -228,12 +228,12 @@ fn table(root: &Path, file: &Path, by_file: bool) -> Result<()> {
 fn survivors(root: &Path, file: &Path, parts: &[String]) -> Result<()> {
     let mutants = all(root)?;
     let argued = Argued::read(root)?;
-    let reasons = argued.reasons(mutants.iter().map(|mutant| &mutant.key))?;
+    let named = argued.named(mutants.iter().map(|mutant| &mutant.key))?;
     let results: HashMap<Key, (Verdict, String)> = results::read(file);
     for Mutant { key, line, .. } in &mutants {
         let Some((verdict, _)) = results.get(key) else { continue };
         let is_wanted = parts.is_empty() || parts.iter().any(|part| key.file.contains(part));
-        if is_wanted && !matches!(verdict, Verdict::Killed | Verdict::Timeout) && !reasons.contains_key(key) {
+        if is_wanted && !matches!(verdict, Verdict::Killed | Verdict::Timeout) && !named.contains_key(key) {
             println!("{}:{line}: {verdict}: {} [{}#{}]: {}", key.file, key.change, key.function, key.nth, key.text);
         }
     }

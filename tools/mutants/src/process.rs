@@ -20,7 +20,7 @@ const TICKS: f64 = 100.0;
 const MOST_PAGES: u64 = 1 << 20;
 
 /// Least limit in seconds: a machine's hiccup must not count as a kill.
-const LEAST_LIMIT: f64 = 4.0;
+const LEAST_LIMIT: f64 = 3.0;
 
 /// What came of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,17 +51,21 @@ pub(crate) fn command(program: &Program, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs one test; `variable` is set. `usual` is the time in seconds that it takes without a mutant.
+/// Returns the processor seconds after which a test hangs that usually takes `usual`.
+pub(crate) fn limit(usual: f64) -> f64 {
+    LEAST_LIMIT.max(10.0 * usual)
+}
+
+/// Runs one test for at most `limit` processor seconds; `variable` is set.
 ///
 /// Returns the outcome and about how many processor seconds it took.
-pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), usual: f64) -> Result<(Outcome, f64)> {
+pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), limit: f64) -> Result<(Outcome, f64)> {
     let begin = Instant::now();
     let mut child = command(program, &["--exact", test, "--test-threads=1"])
         .env(variable.0, variable.1)
         .stdout(Stdio::null())
         .spawn()
         .map_err(|error| format!("{}: {error}", program.path.display()))?;
-    let limit = LEAST_LIMIT.max(10.0 * usual);
     let mut pause = Duration::from_millis(1);
     let mut used = 0.0;
     loop {

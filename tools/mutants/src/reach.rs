@@ -1,7 +1,8 @@
 //! Which test reaches which mutants, and how long it takes.
 //!
 //! Each test runs once, in a process of its own, while the switch records. The records are kept beside the build until
-//! a program is newer. A test that fails without a mutant kills none: it is named, and left out.
+//! a program is newer. A test that fails without a mutant kills none: it is named, and left out. A long test is ended
+//! after a few seconds: what it reached until then is what it soon reaches.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,6 +14,10 @@ use std::thread;
 
 use crate::copy::{Program, Result};
 use crate::process::{self, Outcome};
+
+/// Processor seconds for which a test is recorded, and how long a test counts as that takes more.
+const RECORDED: f64 = 4.0;
+const LONG: f64 = 120.0;
 
 /// Test of a program.
 #[derive(Clone, Debug)]
@@ -61,6 +66,9 @@ pub(crate) fn record(work: &Path, programs: &[Program], jobs: usize) -> Result<V
         let file = folder.join(format!("worker-{number}"));
         while let Some((program, name)) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
             let test = record_one(program, name, &file).map_err(|error| error.to_string())?;
+            if number == 0 {
+                println!("{} of {}: {name} {:.2} s", next.load(Ordering::Relaxed), left.len(), test.seconds);
+            }
             done.lock().map_err(|error| error.to_string())?.push(test);
         }
         Ok(())
@@ -88,12 +96,13 @@ fn kept_file(folder: &Path, program: &Program) -> PathBuf {
 fn record_one(program: &Program, name: &str, file: &Path) -> Result<Test> {
     fs::write(file, [])?;
     let path = file.to_str().ok_or("a path that is no text")?;
-    // Five minutes: what takes longer is no test of the core.
-    let (outcome, seconds) = process::run(program, name, ("MUTANTS_REACHED", path), 30.0)?;
+    let (outcome, seconds) = process::run(program, name, ("MUTANTS_REACHED", path), RECORDED)?;
     let bytes = fs::read(file)?;
     let reached = bytes.iter().enumerate().filter(|&(_, &byte)| byte != 0);
     let reached = reached.map(|(number, _)| u32::try_from(number)).collect::<std::result::Result<_, _>>()?;
-    Ok(Test { program: program.clone(), name: name.to_owned(), seconds, reached, passes: outcome == Outcome::Passed })
+    let seconds = if outcome == Outcome::TimedOut { LONG } else { seconds };
+    let passes = outcome != Outcome::Failed;
+    Ok(Test { program: program.clone(), name: name.to_owned(), seconds, reached, passes })
 }
 
 fn line_of(test: &Test) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::argued::By;
 use crate::mutant::Key;
 use crate::results::Verdict;
 
@@ -49,7 +50,7 @@ impl Row {
 pub(crate) fn print<'k>(
     keys: &[&'k Key],
     results: &HashMap<Key, (Verdict, String)>,
-    reasons: &HashMap<&Key, &str>,
+    named: &HashMap<&Key, By>,
     name: impl Fn(&Key) -> String,
 ) -> Vec<&'k Key> {
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
@@ -58,13 +59,13 @@ pub(crate) fn print<'k>(
     for &key in keys {
         let verdict = results.get(key).map(|result| result.0);
         let is_killed = matches!(verdict, Some(Verdict::Killed | Verdict::Timeout));
-        let is_argued = reasons.contains_key(key);
-        if is_argued && is_killed {
+        let by = named.get(key);
+        if is_killed && by == Some(&By::Entry) {
             refuted.push(key);
         }
         for row in [rows.entry(name(key)).or_default(), &mut sum] {
             row.mutants += 1;
-            if is_argued && !is_killed {
+            if by.is_some() && !is_killed {
                 row.argued += 1;
             } else if let Some(at) = Verdict::ALL.iter().position(|&one| Some(one) == verdict) {
                 row.verdicts[at] += 1;

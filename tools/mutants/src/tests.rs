@@ -182,7 +182,7 @@ fn the_list_names_what_the_core_has() {
         sources.into_iter().flat_map(|one| one.sites).flat_map(|one| one.mutants).map(|one| one.key).collect();
     assert_eq!(mutants.iter().collect::<HashSet<_>>().len(), mutants.len(), "names are unique");
     let list = Argued::read(&root).expect("the list");
-    list.reasons(mutants.iter()).expect("each entry names mutants of the core");
+    list.named(mutants.iter()).expect("each entry names mutants of the core");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_wrong_entry_is_found() {
     let right = entry("value * 2", "'* -> +', '2 -> 3'", "nobody looks at it");
     let judge = |list: &str| {
         let list = Argued::parse(list)?;
-        Ok::<_, Box<dyn std::error::Error>>(list.reasons(keys.iter())?.len())
+        Ok::<_, Box<dyn std::error::Error>>(list.named(keys.iter())?.len())
     };
     assert_eq!(judge(&right).expect("right"), 2);
     for (wrong, part) in [
