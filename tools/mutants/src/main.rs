@@ -101,6 +101,9 @@ struct Run {
     /// Hunt those with this verdict once more
     #[arg(long)]
     again: Vec<Verdict>,
+    /// Hunt those that `argued.toml` names, too
+    #[arg(long)]
+    argued: bool,
     /// Seconds of tests that a mutant meets before it stays open
     #[arg(long, default_value_t = f64::INFINITY)]
     budget: f64,
@@ -146,12 +149,14 @@ impl Run {
         let known = results::read(file);
         let lines = self.since.as_ref().map(|revision| changed(root, revision)).transpose()?;
         let mut mutants: Vec<_> = built.mutants.iter().step_by(self.every).collect();
+        let list = Argued::read(root)?;
+        let named = list.named(built.mutants.iter().map(|planted| &planted.mutant.key))?;
         mutants.retain(|planted| {
             let Mutant { key, line, .. } = &planted.mutant;
             let is_wanted = self.file.is_empty() || self.file.iter().any(|part| key.file.contains(part));
             let has_changed = lines.as_ref().is_none_or(|lines| lines.contains(&(key.file.clone(), *line)));
             let is_left = known.get(key).is_none_or(|(verdict, _)| self.again.contains(verdict));
-            is_wanted && has_changed && is_left
+            is_wanted && has_changed && is_left && (self.argued || !named.contains_key(key))
         });
         mutants.sort_by_key(|planted| rank(&planted.mutant.key.file));
         println!("{} mutants to hunt", mutants.len());
