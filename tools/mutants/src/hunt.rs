@@ -14,6 +14,17 @@ use crate::process::{self, Outcome};
 use crate::reach::Test;
 use crate::results::{self, Verdict};
 
+/// How mutants are hunted.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    /// Tests that run at a time.
+    pub(crate) jobs: usize,
+    /// Seconds of tests that a mutant meets.
+    pub(crate) budget: f64,
+    /// Whether no test was left out.
+    pub(crate) is_all: bool,
+}
+
 /// What the workers share.
 struct Shared<'t> {
     /// Mutants that are left, the last first.
@@ -28,8 +39,9 @@ struct Shared<'t> {
 
 /// Hunts the mutants, in this order, and appends each verdict to the file `results`.
 ///
-/// `budget` limits the seconds of tests that a mutant meets.
-pub(crate) fn hunt(mutants: &[&Planted], tests: &[Test], results: &Path, jobs: usize, budget: f64) -> Result<()> {
+/// Without a failure the verdict is final only if the tests are all that there are, and fit into the limit of time.
+pub(crate) fn hunt(mutants: &[&Planted], tests: &[Test], results: &Path, how: How) -> Result<()> {
+    let How { jobs, budget, is_all } = how;
     let mut reaching: HashMap<u32, Vec<usize>> = HashMap::new();
     for (number, test) in tests.iter().enumerate().filter(|(_, test)| test.passes) {
         for &first in &test.reached {
@@ -50,7 +62,10 @@ pub(crate) fn hunt(mutants: &[&Planted], tests: &[Test], results: &Path, jobs: u
                 let Some(mutant) = shared.left.pop() else { return Ok(()) };
                 (mutant, ordered(mutant, reaching.get(&mutant.first), tests, &shared))
             };
-            let (verdict, by, met) = judge(mutant, &order, tests, budget).map_err(|error| error.to_string())?;
+            let (mut verdict, by, met) = judge(mutant, &order, tests, budget).map_err(|error| error.to_string())?;
+            if !is_all && matches!(verdict, Verdict::Survived | Verdict::Unreached) {
+                verdict = Verdict::Open;
+            }
             let mut shared = shared.lock().map_err(|error| error.to_string())?;
             for &test in &met {
                 shared.record[test].0 += 1;

@@ -29,6 +29,7 @@ use clap::{Parser, Subcommand};
 
 use argued::Argued;
 use copy::{Copy, Result};
+use hunt::How;
 use mutant::{Key, Mutant};
 use results::Verdict;
 
@@ -113,6 +114,9 @@ struct Run {
     /// Build and run these test programs of the packages alone, by cargo's name of the target; `lib` are the unit tests
     #[arg(long)]
     test: Vec<String>,
+    /// Run tests with this part of the name alone
+    #[arg(long)]
+    name: Vec<String>,
     /// Tests that run at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -140,7 +144,8 @@ impl Run {
             .programs
             .retain(|program| self.package.is_empty() || self.package.iter().any(|one| program.folder.ends_with(one)));
         println!("{} mutants, and {} that do not compile", built.mutants.len(), built.unviable);
-        let tests = reach::record(&copy.work, &built.programs, self.jobs)?;
+        let mut tests = reach::record(&copy.work, &built.programs, self.jobs)?;
+        tests.retain(|test| self.name.is_empty() || self.name.iter().any(|part| test.name.contains(part)));
         for test in tests.iter().filter(|test| !test.passes) {
             println!("left out, fails without a mutant: {} of {}", test.name, test.program.path.display());
         }
@@ -160,7 +165,8 @@ impl Run {
         });
         mutants.sort_by_key(|planted| rank(&planted.mutant.key.file));
         println!("{} mutants to hunt", mutants.len());
-        hunt::hunt(&mutants, &tests, file, self.jobs, self.budget)?;
+        let is_all = self.package.is_empty() && self.test.is_empty() && self.name.is_empty();
+        hunt::hunt(&mutants, &tests, file, How { jobs: self.jobs, budget: self.budget, is_all })?;
         table(root, file, false)
     }
 }

@@ -30,10 +30,14 @@ pub(crate) enum Outcome {
     TimedOut,
 }
 
-/// Returns the command that runs a test, or other arguments, of a program.
-pub(crate) fn command(program: &Program, arguments: &[&str]) -> Command {
-    let mut command = Command::new(&program.path);
+/// Returns the command that runs a program with these arguments.
+///
+/// The kernel ends it after about `limit` processor seconds, even if this tool is gone by then.
+pub(crate) fn command(program: &Program, arguments: &[&str], limit: f64) -> Command {
+    let mut command = Command::new("sh");
     command
+        .args(["-c", "ulimit -t $0; exec \"$@\"", &format!("{:.0}", limit.ceil() + 2.0)])
+        .arg(&program.path)
         .args(arguments)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
@@ -61,7 +65,7 @@ pub(crate) fn limit(usual: f64) -> f64 {
 /// Returns the outcome and about how many processor seconds it took.
 pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), limit: f64) -> Result<(Outcome, f64)> {
     let begin = Instant::now();
-    let mut child = command(program, &["--exact", test, "--test-threads=1"])
+    let mut child = command(program, &["--exact", test, "--test-threads=1"], limit)
         .env(variable.0, variable.1)
         .stdout(Stdio::null())
         .spawn()

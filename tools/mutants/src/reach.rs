@@ -34,7 +34,7 @@ pub(crate) struct Test {
 /// Lists the tests of a program that are not ignored.
 fn tests_of(program: &Program) -> Result<Vec<String>> {
     let list = |arguments: &[&str]| -> Result<Vec<String>> {
-        let output = process::command(program, arguments).stdout(Stdio::piped()).output()?;
+        let output = process::command(program, arguments, LONG).stdout(Stdio::piped()).output()?;
         let text = String::from_utf8(output.stdout)?;
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     };
