@@ -35,6 +35,7 @@ crates=(
     linux/glue/src
     linux/port/src
     ci/layers/src
+    tools/mutants/src
 )
 
 options=() sources=()

@@ -1,9 +1,9 @@
 //! Generated operations against the oracle, `validate` after each.
 //!
 //! 10,000 sequences of 50 to 100 operations on machines of all kinds. Each run has the same sequences;
-//! `FRAMEWRIGHT_SEED=n` draws others, and `FRAMEWRIGHT_CASES=n` sets their number. A failing sequence is shrunk and
-//! shown as the text of a `.ops` file. There are four parts, because tests run in parallel and sequences do not depend
-//! on each other.
+//! `FRAMEWRIGHT_SEED=n` draws others, and `FRAMEWRIGHT_CASES=n` sets their number. A failing sequence is shrunk, by
+//! `FRAMEWRIGHT_SHRINK=n` proposals at most, and shown as the text of a `.ops` file. There are four parts, because tests
+//! run in parallel and sequences do not depend on each other.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +27,11 @@ fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number that fits")))
 }
 
+/// How many smaller sequences are tried when one fails.
+fn proposals() -> usize {
+    from_environment("FRAMEWRIGHT_SHRINK").unwrap_or(20_000)
+}
+
 /// Checks after each operation; on machines of many CPUs, whose lists take long to look at, after every few.
 fn checks(scenario: &Scenario) -> Checks {
     let shape = &scenario.shape;
@@ -43,7 +48,7 @@ fn part(number: u64) {
         let run = |scenario: &Scenario| run_with(scenario, checks(scenario));
         let scenario = generate::scenario(seed);
         if run(&scenario).is_err() {
-            let small = shrink(scenario, 20_000, |proposal| run(proposal).is_err());
+            let small = shrink(scenario, proposals(), |proposal| run(proposal).is_err());
             panic!("scenario {seed}: {}", run(&small).unwrap_err());
         }
     }
@@ -109,7 +114,7 @@ fn sequences_agree_with_the_oracle_where_sections_are_initialised_when_used() {
             grow(&mut scenario, seed);
         }
         let report = run(&scenario).unwrap_or_else(|_| {
-            let small = shrink(scenario.clone(), 20_000, |proposal| run(proposal).is_err());
+            let small = shrink(scenario.clone(), proposals(), |proposal| run(proposal).is_err());
             panic!("scenario {seed}: {}", run(&small).unwrap_err())
         });
         let outcomes = scenario.steps.iter().zip(&report.outcomes);

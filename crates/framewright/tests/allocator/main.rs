@@ -29,5 +29,6 @@ mod tags;
 #[path = "../threads/mod.rs"]
 mod threads;
 mod told;
+mod wrong_words;
 mod zone_locks;
 mod zones;

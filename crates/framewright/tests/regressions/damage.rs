@@ -336,6 +336,28 @@ fn damaged_order_loses_no_frame() {
     }
 }
 
+/// A freed block is quarantined, with what it merged with, if the list that it belongs on is damaged.
+#[test]
+fn block_that_no_list_takes_is_quarantined() {
+    for merged in [0, 1] {
+        let pages = boot(1024);
+        let blocks: Vec<_> = (0..8).map(|_| pages.alloc(&Request::new(GFP_KERNEL, 5)).unwrap()).collect();
+        let order = Order(5 + merged);
+        let free = |numbers: &[usize]| numbers.iter().for_each(|&i| pages.free(blocks[i], Order(5)).unwrap());
+        // The first block of the list, and what the freed one merges with.
+        free(if merged == 0 { &[0] } else { &[0, 1, 5] });
+        pages.drain_all();
+        assert_eq!(pages.state_of(blocks[0]), FrameState::Free(blocks[0], order));
+        flip(pages, blocks[0], Target::Prev, 6);
+        free(&[4]);
+        pages.drain_all();
+        assert_eq!(pages.state_of(blocks[4]), FrameState::Quarantined(blocks[4], order));
+        let census = pages.validate().unwrap();
+        assert_eq!((census.quarantined, census.free), (order.frames(), 1024 - census.allocated - order.frames()));
+        assert_eq!(pages.machine().free.get() as u64, census.free, "what is lost is told as a change");
+    }
+}
+
 /// Two CPUs free one block at once, and the zone's lock decides.
 ///
 /// Once, the second freed it again, or the block that it had merged into.

@@ -54,6 +54,27 @@ const SPLITS: &[Case] = &[
         after: "Node 0, zone Normal, type Movable 0 0 2 0 3",
     },
     Case {
+        name: "a freed block is used next, but not one whose larger buddy is free: that merges twice soon",
+        machine: SMALL,
+        setup: "a1 = alloc-at 0x10 order 0 GFP_KERNEL\na2 = alloc-at 0x11 order 0 GFP_KERNEL\n\
+                a3 = alloc-at 0x12 order 1 GFP_KERNEL\n\
+                a4 = alloc-at 0x20 order 0 GFP_KERNEL\na5 = alloc-at 0x21 order 0 GFP_KERNEL",
+        before: "Node 0, zone Normal, type Movable 0 1 2 2 2",
+        ops: "free a1\nfree a4\n\
+              a6 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x10\na7 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x20",
+        after: "Node 0, zone Normal, type Movable 0 1 2 2 2",
+    },
+    Case {
+        name: "a block of the largest order but one is used next: nothing merges twice from there",
+        machine: SMALL,
+        setup: "a1 = alloc-at 0x0 order 3 GFP_KERNEL\na2 = alloc-at 0x8 order 3 GFP_KERNEL\n\
+                a3 = alloc-at 0x20 order 3 GFP_KERNEL\na4 = alloc-at 0x28 order 3 GFP_KERNEL",
+        before: "Node 0, zone Normal, type Movable 0 0 0 0 2",
+        ops: "free a1\nfree a3\n\
+              a5 = alloc order 3 GFP_HIGHUSER_MOVABLE -> 0x20\na6 = alloc order 3 GFP_HIGHUSER_MOVABLE -> 0x0",
+        after: "Node 0, zone Normal, type Movable 0 0 0 0 2",
+    },
+    Case {
         name: "nothing merges above the largest order",
         machine: SMALL,
         setup: "a1 = alloc-at 0x0 order 4 GFP_KERNEL",

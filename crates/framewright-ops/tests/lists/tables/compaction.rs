@@ -1,5 +1,7 @@
 //! Which blocks compaction moves, for which requests, and where to.
 
+use framewright_ops::{Scenario, run};
+
 use super::{Case, check};
 
 /// Four pageblocks of 8 frames without marks: the one with least in use is emptied.
@@ -114,4 +116,35 @@ const CASES: &[Case] = &[
 #[test]
 fn compaction() {
     check(CASES);
+}
+
+/// After n failures in a row, one of 2^n requests searches, and of more than 64 one does.
+#[test]
+fn failures_make_searches_rarer() {
+    let requests = |failures: u32| 1_usize << failures.min(6);
+    let compact = |times: usize| "compact 0\n".repeat(times);
+    let row = |counts: &str| format!("expect Node 0, zone Normal, type Movable {counts}\n");
+    for failures in 0..9 {
+        let failed: String = (0..failures).map(|before| compact(requests(before))).collect();
+        let steps = [
+            format!("{EMPTIEST}{HOLES}\non-migrate fail\n{failed}on-migrate move\n"),
+            compact(requests(failures) - 1) + &row("2 3 1"),
+            compact(1) + &row("2 1 0 1"),
+        ];
+        let scenario: Scenario = steps.concat().parse().unwrap();
+        run(&scenario).unwrap_or_else(|wrong| panic!("after {failures} failures: {wrong}"));
+    }
+}
+
+/// A success ends the deferral.
+#[test]
+fn a_success_makes_searches_frequent() {
+    let text = format!(
+        "{EMPTIEST}{HOLES}\non-migrate fail\ncompact 0\ncompact 0\ncompact 0\non-migrate move\ncompact 0\ncompact 0\n\
+         compact 0\ncompact 0\nexpect Node 0, zone Normal, type Movable 2 1 0 1\n\
+         a4 = alloc-at 0x8 order 3 GFP_HIGHUSER_MOVABLE\nsplit a4 order 0\nraw-free-range 0x9 7\ncompact 0\n\
+         expect Node 0, zone Normal, type Movable 1 1 0 1\n"
+    );
+    let scenario: Scenario = text.parse().unwrap();
+    run(&scenario).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
