@@ -10,6 +10,7 @@ use super::call::{Call, OsError, attempt};
 /// Opens a file once more, for a lock of its own.
 ///
 /// A lock by `flock` belongs to the opened file, which all copies of its descriptor share, in other processes too.
+#[allow(clippy::disallowed_methods, reason = "a file that is open already, by its descriptor")]
 pub(crate) fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd, OsError> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     attempt(Call::Open, 0, || fs::open(&*path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
