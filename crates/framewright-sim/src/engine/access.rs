@@ -24,7 +24,9 @@ impl World {
         let may = now.clock <= now.limit
             && state.last == now.core
             && now.fills.l1.wrapping_sub(state.l1_stamp) < self.l1_lines
-            && (access == Access::Load || state.owner == now.core && state.is_dirty() && now.stores < now.enough)
+            // A store wakes the CPUs that wait at the line, also one of the same core.
+            && (access == Access::Load
+                || state.owner == now.core && state.is_dirty() && state.parked == NONE && now.stores < now.enough)
             && !is_arriving;
         if may {
             state.l1_stamp = now.fills.l1;
