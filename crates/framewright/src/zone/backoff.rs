@@ -52,7 +52,7 @@ impl<M: Machine> Backoff<M> {
             }
         }
         let begins = self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok();
-        // Made only then: its drop ends the search of whoever searches.
+        // Made only then: its drop would end another caller's search.
         begins.then(|| Search(self))
     }
 

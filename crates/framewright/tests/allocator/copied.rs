@@ -58,6 +58,38 @@ fn changed() {
     }
 }
 
+/// The other methods of a word whose thread is alone, by its `load` and `store`.
+macro_rules! by_load_and_store {
+    ($int:ty) => {
+        fn swap(&self, value: $int, order: Ordering) -> $int {
+            let before = self.load(order);
+            self.store(value, order);
+            before
+        }
+
+        fn cas(&self, current: $int, new: $int, order: Ordering) -> Result<$int, $int> {
+            match self.load(order) {
+                now if now == current => Ok(self.swap(new, order)),
+                now => Err(now),
+            }
+        }
+
+        fn add(&self, value: $int, order: Ordering) -> $int {
+            self.swap(self.load(order).wrapping_add(value), order)
+        }
+
+        fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
+            let value = self.load(Ordering::Acquire);
+            match patience {
+                _ if !waiting(value) => Ok(value),
+                Patience::Turn => resume_unwind(Box::new(Waits)),
+                Patience::Tries(_) => Err(Busy),
+            }
+        }
+    };
+}
+pub(crate) use by_load_and_store;
+
 /// A word by its place.
 pub(crate) struct Place<T>(usize, PhantomData<T>);
 
@@ -80,31 +112,7 @@ macro_rules! places {
                 changed();
             }
 
-            fn swap(&self, value: $int, order: Ordering) -> $int {
-                let before = self.load(order);
-                self.store(value, order);
-                before
-            }
-
-            fn cas(&self, current: $int, new: $int, order: Ordering) -> Result<$int, $int> {
-                match self.load(order) {
-                    now if now == current => Ok(self.swap(new, order)),
-                    now => Err(now),
-                }
-            }
-
-            fn add(&self, value: $int, order: Ordering) -> $int {
-                self.swap(self.load(order).wrapping_add(value), order)
-            }
-
-            fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
-                let value = self.load(Ordering::Acquire);
-                match patience {
-                    _ if !waiting(value) => Ok(value),
-                    Patience::Turn => resume_unwind(Box::new(Waits)),
-                    Patience::Tries(_) => Err(Busy),
-                }
-            }
+            by_load_and_store!($int);
         }
     )+ };
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use framewright::config::SectionInit;
-use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, Machine, NoPerCpu, Ordering, Patience, Word};
 use framewright::request::{__GFP_HIGH, __GFP_MOVABLE, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{
@@ -18,15 +18,13 @@ use framewright::{
 };
 use framewright_rt::Storage;
 
+use crate::copied::{Here, Waits, by_load_and_store, run_on};
+
 thread_local! {
-    static CPU: Cell<CpuId> = const { Cell::new(CpuId(0)) };
     static INTERRUPT: Cell<bool> = const { Cell::new(false) };
     /// Address of the word that is wrong, and by how much.
     static WRONG: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
-
-/// The payload with which a wait unwinds: no other thread runs that could end it.
-struct Waits;
 
 /// A word that may read as another value than was stored.
 struct Doubtful<T>(Cell<T>);
@@ -48,48 +46,12 @@ macro_rules! doubtful_words {
                 self.0.set(value);
             }
 
-            fn swap(&self, value: $int, order: Ordering) -> $int {
-                let before = self.load(order);
-                self.store(value, order);
-                before
-            }
-
-            fn cas(&self, current: $int, new: $int, order: Ordering) -> Result<$int, $int> {
-                match self.load(order) {
-                    now if now == current => Ok(self.swap(new, order)),
-                    now => Err(now),
-                }
-            }
-
-            fn add(&self, value: $int, order: Ordering) -> $int {
-                self.swap(self.load(order).wrapping_add(value), order)
-            }
-
-            fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
-                let value = self.load(Ordering::Acquire);
-                match patience {
-                    _ if !waiting(value) => Ok(value),
-                    Patience::Turn => resume_unwind(Box::new(Waits)),
-                    Patience::Tries(_) => Err(Busy),
-                }
-            }
+            by_load_and_store!($int);
         }
     )+ };
 }
 
 doubtful_words!(u8, u16, u32, u64, usize);
-
-struct Here;
-
-impl Pinned for Here {
-    fn cpu(&self) -> CpuId {
-        CPU.get()
-    }
-
-    fn node(&self) -> NodeId {
-        NodeId(0)
-    }
-}
 
 /// One thread that plays all CPUs.
 struct Doubt;
@@ -297,15 +259,15 @@ fn use_some(pages: &Pages) {
     let requests = (0..40).map(|turn| Request::new(gfps[turn % 3], [0, 1, 0, 2][turn % 4]));
     let mut taken = Vec::new();
     for (turn, request) in requests.enumerate() {
-        CPU.set(CpuId((turn % 2) as u16));
+        run_on(CpuId((turn % 2) as u16));
         taken.extend(pages.alloc(&request).map(|pfn| (pfn, request.order)));
     }
     assert!(taken.len() > 30, "{} blocks", taken.len());
     for (turn, &(pfn, order)) in taken.iter().enumerate().filter(|(turn, _)| turn % 3 != 0) {
-        CPU.set(CpuId((turn / 3 % 2) as u16));
+        run_on(CpuId((turn / 3 % 2) as u16));
         pages.free(pfn, order).unwrap();
     }
-    CPU.set(CpuId(0));
+    run_on(CpuId(0));
     pages.count_in_zone(ZoneIdx::of(NodeId(0), ZoneKind::Normal), 0, 3);
     pages.validate().unwrap_or_else(|violation| panic!("{violation}"));
 }
