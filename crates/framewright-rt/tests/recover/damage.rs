@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use framewright::request::GFP_USER;
 use framewright::{Order, PfnRange};
+use framewright_ops::rng::Rng;
 use framewright_rt::{Arena, Backing, LedgerFault, RecoverError, Recovered, Request};
 
 const BYTES: u64 = 4 << 20;
@@ -79,13 +80,8 @@ fn check(Recovered { arena, held }: Recovered) {
 #[test]
 fn changed_bytes_are_an_error_or_a_sound_arena() {
     let mut sample = Sample::new();
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 16) % below
-    };
+    let mut rng = Rng::new(0x9e37_79b9_7f4a_7c15);
+    let mut random = move |below: u64| rng.below(below);
     let (mut refused, mut sound) = (0, 0);
     for case in 0..CASES {
         let number = 1 + random(4);
@@ -165,13 +161,8 @@ fn headers_of_other_arenas_are_an_error_or_a_sound_arena() {
     let header = sample.ledger[sample.ledger.len() - 4096..].to_vec();
     let values =
         [0, 1, 2, 9, 64, 512, 4096, 1 << 16, 1 << 21, BYTES, 1 << 30, 1 << 40, 1 << 52, 1 << 62, u64::MAX - 4095];
-    let mut seed = 0x1234_5678_9abc_def1_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 16) % below
-    };
+    let mut rng = Rng::new(0x1234_5678_9abc_def1);
+    let mut random = move |below: u64| rng.below(below);
     let (mut refused, mut sound) = (0, 0);
     for case in 0..HEADERS {
         let mut bytes = header.clone();
