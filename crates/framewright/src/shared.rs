@@ -13,6 +13,7 @@ use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_stat::Stats;
 use crate::sync::queued_lock::WaitSlots;
 use crate::sync::rank::Held;
+use crate::types::request::Gfp;
 use crate::types::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
 record! {
@@ -97,6 +98,11 @@ impl<M: Machine> Shared<'_, M> {
             None => &self.chosen,
         }
     }
+
+    /// Returns whether a request with these flags may wait, in the caller's context.
+    pub(crate) fn may_wait(&self, gfp: Gfp) -> bool {
+        gfp.may_reclaim() && !self.machine.in_interrupt()
+    }
 }
 
 /// Context of one call: the CPU that it is pinned to.
@@ -106,6 +112,8 @@ pub(crate) struct CallCx<'g, 'a, M: Machine> {
     /// Node of that CPU.
     pub(crate) node: NodeId,
     pub(crate) own: &'g Cpu<M>,
+    /// Whether the call may wait; read through [`CallCx::may_wait`].
+    pub(crate) waits: bool,
 }
 
 // Not derived: a derived impl would require `M: Copy`.
@@ -116,3 +124,17 @@ impl<M: Machine> Clone for CallCx<'_, '_, M> {
 }
 
 impl<M: Machine> Copy for CallCx<'_, '_, M> {}
+
+impl<M: Machine> CallCx<'_, '_, M> {
+    /// Returns the context of a request with these flags.
+    pub(crate) fn for_request(self, gfp: Gfp) -> Self {
+        CallCx { waits: !M::SLEEPS_PINNED || self.shared.may_wait(gfp), ..self }
+    }
+
+    /// Returns whether this call may wait for the holder of a lock.
+    ///
+    /// Always, unless a pinned caller may sleep: with preemption off, a holder's section ends soon.
+    pub(crate) fn may_wait(&self) -> bool {
+        !M::SLEEPS_PINNED || self.waits
+    }
+}

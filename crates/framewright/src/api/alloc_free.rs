@@ -156,7 +156,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if self.machine().is_in_section() {
             return Err(AllocError::InInterrupt);
         }
-        let Ok(_held) = self.hold_cpu(request.gfp) else { return self.alloc_without_cpu(request) };
+        if M::SLEEPS_PINNED && !self.world.shared.may_wait(request.gfp) {
+            return self.alloc_no_wait(request, tried);
+        }
         let served = match tried {
             Some(plan) => self.world.slowpath(&plan),
             None => self.world.alloc_slow(request),

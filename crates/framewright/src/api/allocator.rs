@@ -90,8 +90,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Holds a CPU for a request that must not wait for a CPU's holder; `None` for a request that may wait.
     pub(crate) fn hold_cpu(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, Busy> {
-        let may_wait = gfp.may_reclaim() && !self.machine().in_interrupt();
-        if may_wait { Ok(None) } else { self.world.hold_now() }
+        if self.world.shared.may_wait(gfp) { Ok(None) } else { self.world.hold_now() }
     }
 
     /// Like [`Allocator::hold_cpu`], for a call that cannot do without a CPU: looks many times before it fails.

@@ -209,6 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     // Out of line, so that the loop of the fast path keeps its registers.
     #[inline(never)]
     fn visit(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let cx = cx.for_request(request.gfp);
         let served = self.visit_fast(cx, request, out);
         let rest = out.get_mut(served..).unwrap_or_default();
         served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })

@@ -41,7 +41,6 @@ use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, Gfp, Request,
 };
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
-use crate::zonelist::alloc_flags::first_alloc_flags;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
@@ -418,6 +417,7 @@ impl<'a, M: Machine> World<'a, M> {
         if !M::MAY_BE_FAST {
             return Err(None);
         }
+        let cx = cx.for_request(request.gfp);
         let searched = match self.alloc_cached(cx, request) {
             Ok(frame) => return Ok(frame),
             // A caller with a `Local` may have interrupted a section that holds the zone lock.
@@ -426,7 +426,7 @@ impl<'a, M: Machine> World<'a, M> {
         };
         self.shared.machine.step(Step::AllocLong);
         let plan = self.plan(cx, request);
-        self.walk(cx, searched.zone, Some(searched), &plan, first_alloc_flags(&plan)).map_err(|_| Some(plan))
+        self.alloc_searched(cx, searched, &plan).ok_or(Some(plan))
     }
 
     /// Serves a request whose ring is empty from its spare magazine, or from a magazine of the depot.

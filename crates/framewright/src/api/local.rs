@@ -115,7 +115,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     fn cx(&self) -> CallCx<'_, 'a, M> {
         let shared = &self.allocator.world().shared;
-        CallCx { shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.fast.own() }
+        CallCx { shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.fast.own(), waits: true }
     }
 
     /// Frees as [`Allocator::free`] does.

@@ -18,6 +18,7 @@ pub(crate) mod cpu_handle;
 pub(crate) mod local;
 pub(crate) mod alloc_free;
 pub(crate) mod nolock;
+pub(crate) mod no_wait;
 pub(crate) mod allocator;
 pub(crate) mod fast_bulk;
 pub(crate) mod fast_ops;

@@ -27,7 +27,6 @@ use crate::frame::frame::Part;
 use crate::frame::head::Head;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::{AllocFlags, Mark};
-use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, Step};
 use crate::shared::Shared;
@@ -38,20 +37,13 @@ use crate::types::request::Request;
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
-use crate::zonelist::alloc_flags::{first_alloc_flags, is_optional, slow_alloc_flags};
+use crate::zonelist::alloc_flags::{first_alloc_flags, keeps_reserve};
 use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
 /// Blocks that are checked for one that was not written to after its free, where the mechanisms say `hardened`.
 const INTACT_TRIES: u32 = 4;
-/// Looks at the zones' locks by a caller that must not wait for its CPU: longer than a section under a zone lock,
-/// unless its holder is stopped.
-const LOOKS: u32 = 1 << 20;
-/// Tries of such a caller that find the zones unlocked and without a page, while a page may be on its way there.
-///
-/// That is longer than an operation on a per-CPU list lasts, unless the CPU that makes it is stopped.
-const PAGE_ROUNDS: u32 = 1 << 14;
 
 impl<M: Machine> Allocator<'_, M> {
     /// Allocates a block from any context; never waits, and ignores flags that ask for reclaim.
@@ -84,39 +76,6 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// Allocates for a request that must not wait and whose CPU is held by another caller.
-    ///
-    /// It takes a block of any order from a zone whose lock is free at one of a few looks. The request's flags give it
-    /// the reserves that they always give. Mobilities are kept apart as long as that works.
-    #[cold]
-    pub(crate) fn alloc_without_cpu(&self, request: &Request) -> Result<Pfn, AllocError> {
-        let world = self.world();
-        let plan = world.plan_from(self.machine().near(), 0, request);
-        let enforced = world.shared.mechanisms().mixes_last();
-        let mut alloc_flags = AllocFlags { nofragment: enforced, unboosted: true, ..slow_alloc_flags(&plan, false) };
-        let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
-        for _ in 0..LOOKS {
-            let before = world.cached_for(&plan, alloc_flags);
-            match world.alloc_from_zones_nolock(&plan, alloc_flags) {
-                Ok(frame) => {
-                    let pfn = world.shared.frames.pfn(frame);
-                    self.announce(pfn, request);
-                    return Ok(pfn);
-                }
-                Err(Some(_)) if alloc_flags.nofragment && !is_optional(&plan) => alloc_flags.nofragment = false,
-                Err(Some(why)) => {
-                    rounds = rounds.saturating_sub(1);
-                    if rounds == 0 || world.cached_for(&plan, alloc_flags).helped_nothing_since(before) {
-                        return Err(self.failed(request, if why == Why::Watermark { Why::WouldWait } else { why }));
-                    }
-                    self.machine().relax();
-                }
-                Err(None) => self.machine().relax(),
-            }
-        }
-        Err(self.failed(request, Why::WouldWait))
-    }
-
     /// Frees a block from any context.
     ///
     /// If its zone is locked, the block is deferred: the next holder of the lock frees it. Until then it is neither
@@ -147,7 +106,7 @@ impl<M: Machine> World<'_, M> {
     /// Takes a block from the zones of a plan; its head says "allocated".
     ///
     /// The error has no reason if a zone that might have served the request is locked.
-    fn alloc_from_zones_nolock(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Option<Why>> {
+    pub(super) fn alloc_from_zones_nolock(&self, plan: &Plan, alloc_flags: AllocFlags) -> Result<Frame, Option<Why>> {
         let near = self.shared.machine.near();
         let Some(preferred) = self.zonelist(plan).next() else {
             let is_split = self.split_zones(plan).next().is_some();
@@ -170,8 +129,8 @@ impl<M: Machine> World<'_, M> {
                 is_locked = true;
                 continue;
             };
-            let taken =
-                || may_serve().then(|| alloc_intact_nolock(&self.shared, &guard, &want, alloc_flags.highatomic));
+            let reserve = Reserve::of(plan, alloc_flags);
+            let taken = || may_serve().then(|| alloc_intact_nolock(&self.shared, &guard, &want, reserve));
             let mut served = taken();
             if !matches!(served, Some(Some(_))) && helps.unwrap_or_else(may_help) {
                 self.drain_nolock(&guard, plan.order);
@@ -185,6 +144,10 @@ impl<M: Machine> World<'_, M> {
                 Some(None) => why = Why::Fragmented,
                 None => {}
             }
+        }
+        let has_enough = |zone| self.has_enough(zone, plan, alloc_flags);
+        if why == Why::Watermark && self.zonelist(plan).any(has_enough) {
+            why = Why::Fragmented;
         }
         Err(if is_locked { None } else { Some(why) })
     }
@@ -221,26 +184,75 @@ impl<M: Machine> World<'_, M> {
     }
 }
 
+/// How a request uses the high-atomic reserve of a zone.
+#[derive(Clone, Copy)]
+enum Reserve {
+    Never,
+    /// If the zone has no other block.
+    Last,
+    /// Before other blocks; it is added to otherwise.
+    First,
+}
+
+impl Reserve {
+    fn of(plan: &Plan, alloc_flags: AllocFlags) -> Reserve {
+        match alloc_flags.highatomic {
+            true if keeps_reserve(plan, alloc_flags) => Reserve::First,
+            true => Reserve::Last,
+            false => Reserve::Never,
+        }
+    }
+}
+
 /// Takes a block that was not written to after its free, and marks it as allocated; blocks that were written to go into
 /// quarantine.
-///
-/// The high-atomic reserve is used if the zone has no other block and the request may use it.
 fn alloc_intact_nolock<M: Machine>(
     shared: &Shared<'_, M>,
     guard: &ZoneGuard<'_, '_, M>,
     want: &Want,
-    may_use_reserve: bool,
+    reserve: Reserve,
 ) -> Option<Frame> {
     for _ in 0..INTACT_TRIES {
-        let frame = guard.alloc(want, &mut Mode::Normal, false);
-        let frame = frame.or_else(|| if may_use_reserve { guard.alloc_highatomic(want.order) } else { None })?;
-        let pfn = shared.frames.pfn(frame);
-        if !shared.mechanisms().is_hardened() || shared.machine.is_poisoned(pfn, want.order) {
+        let frame = alloc_any_nolock(guard, want, reserve)?;
+        if is_intact_nolock(shared, guard, frame, want.order) {
             shared.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));
             return Some(frame);
         }
-        shared.events.count(GlobalEvent::WrittenAfterFree);
-        guard.buddy().quarantine(frame, want.order);
     }
     None
+}
+
+fn alloc_any_nolock<M: Machine>(guard: &ZoneGuard<'_, '_, M>, want: &Want, reserve: Reserve) -> Option<Frame> {
+    let reserved = || guard.alloc_highatomic(want.order);
+    if matches!(reserve, Reserve::First)
+        && let Some(frame) = reserved()
+    {
+        return Some(frame);
+    }
+    match (guard.alloc(want, &mut Mode::Normal, false), reserve) {
+        (Some(frame), Reserve::First) => {
+            guard.reserve_highatomic(frame, want.order);
+            Some(frame)
+        }
+        (None, Reserve::Last) => reserved(),
+        (frame, _) => frame,
+    }
+}
+
+/// Whether a block was not written to after its free; otherwise it goes into quarantine.
+///
+/// The block is on no list.
+pub(super) fn is_intact_nolock<M: Machine>(
+    shared: &Shared<'_, M>,
+    guard: &ZoneGuard<'_, '_, M>,
+    frame: Frame,
+    order: Order,
+) -> bool {
+    let pfn = shared.frames.pfn(frame);
+    let is_intact = !shared.mechanisms().is_hardened() || shared.machine.is_poisoned(pfn, order);
+    if !is_intact {
+        shared.events.count(GlobalEvent::WrittenAfterFree);
+        guard.buddy().quarantine(frame, order);
+    }
+    is_intact
 }

@@ -31,7 +31,7 @@ use crate::pcp::ring::{Ring, SlotRange};
 use crate::pcp::ring_id::RingId;
 use crate::pcp::shard::{Magazine, Shard, small_rings};
 use crate::seam::compiled::Compiled;
-use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::seam::machine::{LockEvent, Machine, Ordering, Step, Word};
 use crate::shared::CallCx;
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
@@ -98,7 +98,7 @@ impl<'a, M: Machine> Depots<'a, M> {
                 continue;
             }
             cx.shared.machine.step(Step::Depot);
-            let guard = self.lock(cx, shard);
+            let Some(guard) = self.lock_in_time(cx, shard) else { continue };
             let Some((full, magazine)) = guard.pop_full(id) else { continue };
             ring.count_moved(u64::from(magazine.len()));
             cx.shared.machine.step(Step::Magazine);
@@ -295,6 +295,21 @@ impl<'a, M: Machine> Depots<'a, M> {
         cx.shared.machine.step(Step::Lock);
         let ticket = shard.lock.take(&cx.shared.machine, shard.name);
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
+    }
+
+    /// Takes a shard's lock; a call that may not wait takes it only if it is free.
+    fn lock_in_time<'g>(&'g self, cx: CallCx<'g, 'a, M>, shard: &'g Shard<M>) -> Option<ShardGuard<'g, 'a, M>> {
+        if cx.may_wait() {
+            return Some(self.lock(cx, shard));
+        }
+        let machine = &cx.shared.machine;
+        let irq = machine.irq_save();
+        let ticket = shard.lock.try_take()?;
+        cx.own.held.enter(machine, Rank::Depot);
+        for event in [LockEvent::Wanted, LockEvent::Taken] {
+            machine.lock(shard.name, event);
+        }
+        Some(ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines })
     }
 }
 

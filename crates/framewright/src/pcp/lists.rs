@@ -28,7 +28,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     pub(crate) fn alloc_cached(&self, id: RingId) -> Option<Frame> {
         self.alloc_from_ring(id).or_else(|| {
             let ring = self.pcp.ring(id).filter(|_| self.has_magazines(id))?;
-            let restocked = self.pcps.depots.restock(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
+            let may_restock = self.cx.may_wait() || self.has_quota_for_magazine(id, ring);
+            let limit = self.pcp.limit(id.order);
+            let restocked = may_restock && self.pcps.depots.restock(self.cx, self.zone, id, ring, limit);
             if restocked {
                 self.fit(id, ring);
             }
@@ -46,7 +48,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             self.settle(id, ring, u32::MAX);
             if self.cx.shared.frames.head(frame) == Head::pcp(id.order) {
                 ring.count_taken(1);
-                if self.pcp.autotune.is_on() && self.pcp.autotune.note_taken() {
+                // What is too much goes to the zone, for which some calls must not wait.
+                if self.pcp.autotune.is_on() && self.cx.may_wait() && self.pcp.autotune.note_taken() {
                     self.age();
                 }
                 return Some(frame);

@@ -62,6 +62,16 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         ring.is_within_quota()
     }
 
+    /// Whether a ring may get the next magazine without a free of other rings' blocks to the zone.
+    pub(crate) fn has_quota_for_magazine(&self, id: RingId, ring: &Ring<M>) -> bool {
+        // The next magazine is the ring's own spare one, if that has blocks.
+        let blocks = if ring.total() == 0 { self.pcp.limit(id.order) } else { ring.total() };
+        if ring.quota() < blocks {
+            self.entitle(id, ring, blocks);
+        }
+        ring.quota() >= blocks
+    }
+
     /// Frees blocks above `high` from other rings, after a ring has got a full magazine.
     pub(crate) fn fit(&self, id: RingId, ring: &Ring<M>) {
         if ring.total() <= ring.quota() {

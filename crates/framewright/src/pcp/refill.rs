@@ -85,7 +85,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let moved = match self.cx.shared.mechanisms().refill {
             Refill::Cluster if id.order.0 == 0 => self.refill_clusters(id, ring, want, batch),
             Refill::Blocks => self.refill_blocks(id, ring, want, batch),
-            Refill::Pageblocks if id.huge().is_none() => self.refill_owned(id, ring, want, batch),
+            // What is left of a taken word may complete a pageblock, which is freed under the zone lock.
+            Refill::Pageblocks if id.huge().is_none() && self.cx.may_wait() => self.refill_owned(id, ring, want, batch),
             _ => self.refill_one_by_one(id, ring, want, batch),
         };
         ring.count_moved(u64::from(moved));
@@ -105,7 +106,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 
     /// Takes up to `batch` blocks one by one; returns how many.
     fn refill_one_by_one(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
-        let zone = self.zone.lock_ends(self.cx);
+        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
         let most = BlockCount(u64::from(batch));
         let mut moved = zone.alloc_own(want, most, |frame| self.put_under(id, ring, frame)).0 as u32;
         let mut mode = Mode::Normal;
@@ -123,7 +124,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // From the cut until the pages are in the ring: an interrupt that took the zone lock would wait for that, and
         // so for itself.
         let _irq = self.cx.shared.machine.irq_save();
-        let zone = self.zone.lock_ends(self.cx);
+        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
         let mut runs = [None; MOST];
         let mut moved = 0_u32;
         for slot in &mut runs {
@@ -166,7 +167,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Of other types' lists it uses none after the first [`RUN`] frames. Returns the number of entries.
     fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
-        let zone = self.zone.lock_ends(self.cx);
+        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
         let enough = batch.saturating_sub((RUN >> id.order.0.min(31)).max(1));
         let mut blocks = [None; MOST];
         let mut mode = Mode::Normal;

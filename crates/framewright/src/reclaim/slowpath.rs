@@ -135,7 +135,7 @@ impl<'a, M: Machine> World<'a, M> {
     #[cold]
     pub(crate) fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
         let enforced = self.shared.mechanisms().mixes_last();
-        let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
+        let may_wait = self.shared.may_wait(plan.gfp);
         let alloc_flags = AllocFlags { nofragment: enforced, ..slow_alloc_flags(plan, may_wait) };
         // A request that may ignore the marks does so from `Reserves` on.
         let most = AllocFlags { no_watermarks: may_use_reserves(plan), ..alloc_flags };
@@ -228,7 +228,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Wakes background reclaim on every node that the request could have used.
-    fn wake_kswapd(&self, plan: &Plan) {
+    pub(crate) fn wake_kswapd(&self, plan: &Plan) {
         if !M::FEATURES.reclaim || !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
             return;
         }

@@ -24,6 +24,10 @@ use crate::zone::repair::repair;
 use crate::zone::section_init;
 use crate::zone::zone::Zone;
 
+/// Looks at the lock by a call that may not wait.
+///
+/// That is longer than a section lasts, unless its thread is stopped. Such a call looks again later (`no_wait.rs`).
+const LOOKS: u32 = 1 << 8;
 /// Largest number of deferred blocks that are freed in one lock section.
 const TAKEN_BACK: u32 = 64;
 
@@ -44,6 +48,25 @@ impl<M: Machine> Zone<M> {
             guard.free_deferred();
         }
         guard
+    }
+
+    /// Like [`Zone::lock_ends`], but a call that may not wait gives up after a few looks.
+    pub(crate) fn lock_ends_in_time<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
+        if cx.may_wait() { Some(self.lock_ends(cx)) } else { self.lock_in_time(cx.shared) }
+    }
+
+    /// Takes the zone lock if it is free at one of a few looks.
+    ///
+    /// Context: as of [`Zone::try_lock`].
+    pub(crate) fn lock_in_time<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
+        let look = |_| {
+            let guard = self.try_lock(shared);
+            if guard.is_none() {
+                shared.machine.relax();
+            }
+            guard
+        };
+        (0..LOOKS).find_map(look)
     }
 
     #[inline(never)]

@@ -6,10 +6,10 @@
 use crate::frame::frame::Part;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step};
-use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, PfnRange};
 use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
@@ -27,6 +27,24 @@ impl<'a, M: Machine> World<'a, M> {
     /// Looks at the free blocks one after the other, a stretch at a time and without the lock. Takes the first one that
     /// is large enough under the lock. Such requests are rare (a device's odd limit), so the search may be expensive.
     pub(crate) fn alloc_below(&self, plan: &Plan, alloc_flags: AllocFlags) -> Option<Frame> {
+        self.search_below(plan, alloc_flags, |zone, stretch| {
+            let taken = self.pinned(|cx| {
+                let (frame, _guard) = self.alloc_within(zone, stretch, plan, alloc_flags, || Some(zone.lock(cx)))?;
+                self.hand_out_aside(cx, frame, ServedFrom { zone, preferred: zone }, plan)
+            });
+            taken.flatten()
+        })
+    }
+
+    /// Passes stretches below an address limit to `search`, until it returns a block.
+    ///
+    /// They lie in the zones that the limit cuts through, and are at most as long as a largest block.
+    pub(crate) fn search_below(
+        &self,
+        plan: &Plan,
+        alloc_flags: AllocFlags,
+        search: impl Fn(&'a Zone<M>, PfnRange) -> Option<Frame>,
+    ) -> Option<Frame> {
         let limit = if M::FEATURES.address_limits { plan.below? } else { return None };
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
@@ -34,8 +52,7 @@ impl<'a, M: Machine> World<'a, M> {
             while start < limit && self.may_serve(zone, plan, alloc_flags) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
-                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, alloc_flags)).flatten()
-                {
+                if let Some(frame) = search(zone, stretch) {
                     return Some(frame);
                 }
                 start = self.shared.frames.map.next(end).unwrap_or(limit);
@@ -44,17 +61,17 @@ impl<'a, M: Machine> World<'a, M> {
         None
     }
 
-    /// Takes a block that begins and ends inside a stretch.
+    /// Takes a block that begins and ends inside a stretch; returns it with the guard that `lock` returned.
     ///
-    /// The stretch is at most as long as a largest block.
-    pub(crate) fn alloc_within(
-        &self,
-        cx: CallCx<'_, 'a, M>,
-        zone: &'a Zone<M>,
+    /// The stretch is at most as long as a largest block. The block's head is not set yet.
+    pub(crate) fn alloc_within<'g>(
+        &'g self,
+        zone: &'g Zone<M>,
         stretch: PfnRange,
         plan: &Plan,
         alloc_flags: AllocFlags,
-    ) -> Option<Frame> {
+        lock: impl Fn() -> Option<ZoneGuard<'g, 'a, M>>,
+    ) -> Option<(Frame, ZoneGuard<'g, 'a, M>)> {
         let frames = &self.shared.frames;
         let want = self.want(plan, alloc_flags);
         let is_reserved = |mt| mt == MigrateType::HighAtomic && alloc_flags.highatomic;
@@ -69,7 +86,7 @@ impl<'a, M: Machine> World<'a, M> {
             let fits =
                 matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
-                let guard = zone.lock(cx);
+                let guard = lock()?;
                 guard.init_section_at(at);
                 let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
                     Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
@@ -78,7 +95,7 @@ impl<'a, M: Machine> World<'a, M> {
                     _ => Ok(None),
                 });
                 if let Some(frame) = taken {
-                    return self.hand_out_aside(cx, frame, ServedFrom { zone, preferred: zone }, plan);
+                    return Some((frame, guard));
                 }
             }
             at = next.max(at.add(1));

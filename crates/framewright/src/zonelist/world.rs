@@ -47,7 +47,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn pinned_by<T>(&self, pin: M::Pin<'_>, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
         let cpu = pin.cpu();
         let own = self.shared.cpus.get(cpu.index()).filter(|_| !self.shared.machine.is_in_section())?;
-        Some(operation(CallCx { shared: &self.shared, cpu, node: pin.node(), own }))
+        Some(operation(CallCx { shared: &self.shared, cpu, node: pin.node(), own, waits: true }))
     }
 
     /// Pins a caller that must not wait, until its call ends.

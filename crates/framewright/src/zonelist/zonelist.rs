@@ -169,7 +169,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether the zone has free memory above its mark, in blocks of any size.
-    fn has_enough(&self, zone: &Zone<M>, plan: &Plan, alloc_flags: AllocFlags) -> bool {
+    pub(crate) fn has_enough(&self, zone: &Zone<M>, plan: &Plan, alloc_flags: AllocFlags) -> bool {
         plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, alloc_flags)
     }
 

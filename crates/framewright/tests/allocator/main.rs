@@ -25,6 +25,7 @@ mod saved;
 mod seam;
 mod sections;
 mod smp_list;
+mod stopped;
 mod tags;
 #[path = "../threads/mod.rs"]
 mod threads;
