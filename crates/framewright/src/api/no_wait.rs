@@ -24,8 +24,6 @@
 //! Frees still wait ([`Allocator::free_nolock`] does not), and so do the calls that take memory by its place.
 
 use crate::api::allocator::Allocator;
-use crate::api::nolock::is_intact_nolock;
-use crate::frame::head::Head;
 use crate::pcp::pcp_guard::PcpGuard;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::AllocFlags;
@@ -33,7 +31,6 @@ use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::machine::Machine;
 use crate::shared::CallCx;
 use crate::types::error::{AllocError, Why};
-use crate::types::migratetype::MigrateType;
 use crate::types::request::Request;
 use crate::types::units::{Frame, Pfn};
 use crate::zonelist::alloc_flags::{first_alloc_flags, is_optional, may_use_reserves, slow_alloc_flags};
@@ -92,6 +89,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Goes on with a request that found no block in the lists `searched`, and in their depot.
+    #[inline(always)]
     pub(crate) fn alloc_searched<'g>(
         &'g self,
         cx: CallCx<'g, 'a, M>,
@@ -151,7 +149,10 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Err(Some(_)) if alloc_flags.nofragment && !is_optional(plan) => alloc_flags.nofragment = false,
                 Err(Some(why)) => {
-                    if let Some(frame) = self.alloc_below_nolock(plan, alloc_flags) {
+                    // A CPU at once, or none of it.
+                    if let Ok(_held) = self.hold_now()
+                        && let Some(frame) = self.alloc_below(plan, alloc_flags)
+                    {
                         return Ok(frame);
                     }
                     rounds = rounds.saturating_sub(1);
@@ -167,21 +168,5 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         Err(Why::WouldWait)
-    }
-
-    /// Takes a block below an address limit from the zones that it cuts through, if their locks are free in time.
-    fn alloc_below_nolock(&self, plan: &Plan, alloc_flags: AllocFlags) -> Option<Frame> {
-        let shared = &self.shared;
-        self.search_below(plan, alloc_flags, |zone, stretch| {
-            let (frame, guard) = self.alloc_within(zone, stretch, plan, alloc_flags, || zone.lock_in_time(shared))?;
-            if !is_intact_nolock(shared, &guard, frame, plan.order) {
-                return None;
-            }
-            let is_movable = plan.migratetype == MigrateType::Movable;
-            shared.frames.set_head(frame, Head::allocated(plan.order, is_movable));
-            let from = ServedFrom { zone, preferred: zone };
-            self.pcps.count_shared(shared, shared.machine.near(), from, plan.order, plan.turn);
-            Some(frame)
-        })
     }
 }

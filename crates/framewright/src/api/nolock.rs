@@ -242,7 +242,7 @@ fn alloc_any_nolock<M: Machine>(guard: &ZoneGuard<'_, '_, M>, want: &Want, reser
 /// Whether a block was not written to after its free; otherwise it goes into quarantine.
 ///
 /// The block is on no list.
-pub(super) fn is_intact_nolock<M: Machine>(
+fn is_intact_nolock<M: Machine>(
     shared: &Shared<'_, M>,
     guard: &ZoneGuard<'_, '_, M>,
     frame: Frame,

@@ -98,7 +98,13 @@ impl<'a, M: Machine> Depots<'a, M> {
                 continue;
             }
             cx.shared.machine.step(Step::Depot);
-            let Some(guard) = self.lock_in_time(cx, shard) else { continue };
+            let guard = match cx.may_wait() {
+                true => self.lock(cx, shard),
+                false => match self.try_lock(cx, shard) {
+                    Some(guard) => guard,
+                    None => continue,
+                },
+            };
             let Some((full, magazine)) = guard.pop_full(id) else { continue };
             ring.count_moved(u64::from(magazine.len()));
             cx.shared.machine.step(Step::Magazine);
@@ -297,11 +303,8 @@ impl<'a, M: Machine> Depots<'a, M> {
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
     }
 
-    /// Takes a shard's lock; a call that may not wait takes it only if it is free.
-    fn lock_in_time<'g>(&'g self, cx: CallCx<'g, 'a, M>, shard: &'g Shard<M>) -> Option<ShardGuard<'g, 'a, M>> {
-        if cx.may_wait() {
-            return Some(self.lock(cx, shard));
-        }
+    /// Takes a shard's lock if it is free.
+    fn try_lock<'g>(&'g self, cx: CallCx<'g, 'a, M>, shard: &'g Shard<M>) -> Option<ShardGuard<'g, 'a, M>> {
         let machine = &cx.shared.machine;
         let irq = machine.irq_save();
         let ticket = shard.lock.try_take()?;

@@ -7,6 +7,8 @@
 //! | blocks | takes whole blocks off their lists, smallest first, a few at most | splits them into the ring's entries |
 //! | pageblocks | nothing, or takes one pageblock | its owner takes what it needs of it |
 //!
+//! A call that may not wait takes blocks one by one, whatever the refill is, and none if the zone's lock is not free.
+//!
 //! A refill by pageblocks takes one only when the pageblocks that the CPU owns have nothing left.
 //!
 //! Clusters, blocks and pageblocks use only runs and larger blocks of the request's own type. If they find too little,
@@ -29,6 +31,7 @@ use crate::policy::watermark::Mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::types::counts::{BlockCount, PageblockCount};
 use crate::types::units::{Frame, Order};
+use crate::zone::zone_guard::ZoneGuard;
 
 /// The batch of large zones: one less than the head bytes of a cache line.
 ///
@@ -83,10 +86,10 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         }
         ring.rewind(batch);
         let moved = match self.cx.shared.mechanisms().refill {
+            _ if !self.cx.may_wait() => self.refill_in_time(id, ring, want, batch),
             Refill::Cluster if id.order.0 == 0 => self.refill_clusters(id, ring, want, batch),
             Refill::Blocks => self.refill_blocks(id, ring, want, batch),
-            // What is left of a taken word may complete a pageblock, which is freed under the zone lock.
-            Refill::Pageblocks if id.huge().is_none() && self.cx.may_wait() => self.refill_owned(id, ring, want, batch),
+            Refill::Pageblocks if id.huge().is_none() => self.refill_owned(id, ring, want, batch),
             _ => self.refill_one_by_one(id, ring, want, batch),
         };
         ring.count_moved(u64::from(moved));
@@ -104,9 +107,18 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         ring.push_bottom(self.pcps.slots, frame);
     }
 
+    /// Takes up to `batch` blocks one by one, if the zone's lock is free in time; returns how many.
+    fn refill_in_time(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_in_time(self.cx.shared);
+        zone.map_or(0, |zone| self.take_one_by_one(&zone, id, ring, want, batch))
+    }
+
     /// Takes up to `batch` blocks one by one; returns how many.
     fn refill_one_by_one(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
-        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
+        self.take_one_by_one(&self.zone.lock_ends(self.cx), id, ring, want, batch)
+    }
+
+    fn take_one_by_one(&self, zone: &ZoneGuard<'_, '_, M>, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let most = BlockCount(u64::from(batch));
         let mut moved = zone.alloc_own(want, most, |frame| self.put_under(id, ring, frame)).0 as u32;
         let mut mode = Mode::Normal;
@@ -124,7 +136,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // From the cut until the pages are in the ring: an interrupt that took the zone lock would wait for that, and
         // so for itself.
         let _irq = self.cx.shared.machine.irq_save();
-        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
+        let zone = self.zone.lock_ends(self.cx);
         let mut runs = [None; MOST];
         let mut moved = 0_u32;
         for slot in &mut runs {
@@ -167,7 +179,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Of other types' lists it uses none after the first [`RUN`] frames. Returns the number of entries.
     fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
-        let Some(zone) = self.zone.lock_ends_in_time(self.cx) else { return 0 };
+        let zone = self.zone.lock_ends(self.cx);
         let enough = batch.saturating_sub((RUN >> id.order.0.min(31)).max(1));
         let mut blocks = [None; MOST];
         let mut mode = Mode::Normal;

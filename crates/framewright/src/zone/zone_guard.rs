@@ -50,11 +50,6 @@ impl<M: Machine> Zone<M> {
         guard
     }
 
-    /// Like [`Zone::lock_ends`], but a call that may not wait gives up after a few looks.
-    pub(crate) fn lock_ends_in_time<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
-        if cx.may_wait() { Some(self.lock_ends(cx)) } else { self.lock_in_time(cx.shared) }
-    }
-
     /// Takes the zone lock if it is free at one of a few looks.
     ///
     /// Context: as of [`Zone::try_lock`].

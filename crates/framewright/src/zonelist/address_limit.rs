@@ -6,10 +6,10 @@
 use crate::frame::frame::Part;
 use crate::policy::watermark::AllocFlags;
 use crate::seam::machine::{Machine, Step};
+use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, PfnRange};
 use crate::zone::zone::Zone;
-use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
@@ -27,24 +27,6 @@ impl<'a, M: Machine> World<'a, M> {
     /// Looks at the free blocks one after the other, a stretch at a time and without the lock. Takes the first one that
     /// is large enough under the lock. Such requests are rare (a device's odd limit), so the search may be expensive.
     pub(crate) fn alloc_below(&self, plan: &Plan, alloc_flags: AllocFlags) -> Option<Frame> {
-        self.search_below(plan, alloc_flags, |zone, stretch| {
-            let taken = self.pinned(|cx| {
-                let (frame, _guard) = self.alloc_within(zone, stretch, plan, alloc_flags, || Some(zone.lock(cx)))?;
-                self.hand_out_aside(cx, frame, ServedFrom { zone, preferred: zone }, plan)
-            });
-            taken.flatten()
-        })
-    }
-
-    /// Passes stretches below an address limit to `search`, until it returns a block.
-    ///
-    /// They lie in the zones that the limit cuts through, and are at most as long as a largest block.
-    pub(crate) fn search_below(
-        &self,
-        plan: &Plan,
-        alloc_flags: AllocFlags,
-        search: impl Fn(&'a Zone<M>, PfnRange) -> Option<Frame>,
-    ) -> Option<Frame> {
         let limit = if M::FEATURES.address_limits { plan.below? } else { return None };
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
@@ -52,7 +34,8 @@ impl<'a, M: Machine> World<'a, M> {
             while start < limit && self.may_serve(zone, plan, alloc_flags) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
-                if let Some(frame) = search(zone, stretch) {
+                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, alloc_flags)).flatten()
+                {
                     return Some(frame);
                 }
                 start = self.shared.frames.map.next(end).unwrap_or(limit);
@@ -61,18 +44,18 @@ impl<'a, M: Machine> World<'a, M> {
         None
     }
 
-    /// Takes a block that begins and ends inside a stretch; returns it with the guard that `lock` returned.
+    /// Takes a block that begins and ends inside a stretch.
     ///
-    /// The stretch is at most as long as a largest block. The block's head is not set yet.
-    pub(crate) fn alloc_within<'g>(
-        &'g self,
-        zone: &'g Zone<M>,
+    /// The stretch is at most as long as a largest block.
+    pub(crate) fn alloc_within(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &'a Zone<M>,
         stretch: PfnRange,
         plan: &Plan,
         alloc_flags: AllocFlags,
-        lock: impl Fn() -> Option<ZoneGuard<'g, 'a, M>>,
-    ) -> Option<(Frame, ZoneGuard<'g, 'a, M>)> {
-        let frames = &self.shared.frames;
+    ) -> Option<Frame> {
+        let (cx, frames) = (cx.for_request(plan.gfp), &self.shared.frames);
         let want = self.want(plan, alloc_flags);
         let is_reserved = |mt| mt == MigrateType::HighAtomic && alloc_flags.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
@@ -86,7 +69,7 @@ impl<'a, M: Machine> World<'a, M> {
             let fits =
                 matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
-                let guard = lock()?;
+                let guard = if cx.may_wait() { zone.lock(cx) } else { zone.lock_in_time(cx.shared)? };
                 guard.init_section_at(at);
                 let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
                     Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
@@ -95,7 +78,7 @@ impl<'a, M: Machine> World<'a, M> {
                     _ => Ok(None),
                 });
                 if let Some(frame) = taken {
-                    return Some((frame, guard));
+                    return self.hand_out_aside(cx, frame, ServedFrom { zone, preferred: zone }, plan);
                 }
             }
             at = next.max(at.add(1));
