@@ -20,7 +20,7 @@ const OVER: u32 = 3;
 /// Size of the arena.
 const BYTES: u64 = 16 << 20;
 /// Requests that must have met a lock whose holder is stopped.
-const WANTED: u32 = 4;
+const WANTED: u32 = 2;
 /// Stops after which they should have met it.
 const MOST_STOPS: u32 = 100_000;
 /// Time after which a request waits, rather than looks.
