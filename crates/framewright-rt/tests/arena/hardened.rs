@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use framewright::mechanisms::{Hardened, Mechanisms};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_USER};
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Config, FrameState, Layout, NodeId, Pfn, PfnRange, Region, Request};
+use framewright::{Allocator, Config, FrameState, Layout, NodeId, Order, Pfn, PfnRange, Region, Request};
 use framewright_rt::{Arena, Memory, Native, Pages, Storage};
 
 const FRAMES: u64 = 1024;
@@ -46,6 +46,47 @@ fn who_writes_after_a_free_loses_the_block_to_quarantine() {
         assert_eq!(arena.validate().unwrap().quarantined, 1);
         drop(pages);
         assert_eq!(arena.validate().unwrap().allocated, 0);
+    }
+}
+
+/// Once, requests below an address limit, and those for memory by its place, got such blocks.
+#[test]
+fn no_way_to_a_block_leads_around_the_check() {
+    let page = Request::page(GFP_USER);
+    let ways: [(&str, fn(&Allocator<'static, Native>, Pfn) -> Vec<Pfn>); 4] = [
+        ("below a limit", |pages, pfn| {
+            let below = Request { below: Some(pfn.add(1)), ..Request::page(GFP_USER) };
+            std::iter::from_fn(|| pages.alloc(&below).ok()).collect()
+        }),
+        ("at its place", |pages, pfn| pages.alloc_at(pfn, Order(0), GFP_USER).into_iter().collect()),
+        ("as a range", |pages, pfn| {
+            let range = PfnRange { start: Pfn(pfn.0 - 3), end: pfn.add(5) };
+            pages.alloc_range(range, GFP_USER).map_or(Vec::new(), |()| (0..8).map(|at| range.start.add(at)).collect())
+        }),
+        ("in a search", |pages, _| {
+            let ranges = std::iter::from_fn(|| pages.alloc_contig(24, Order(0), &Request::page(GFP_USER)).ok());
+            ranges.flat_map(|range| (0..24).map(move |at| range.start.add(at))).collect()
+        }),
+    ];
+    for (name, way) in ways {
+        let arena = arena(Hardened::Poison);
+        let held: Vec<Pages<'_>> = (0..40).map(|_| arena.alloc(&page).unwrap()).collect();
+        let pfn = held.iter().map(Pages::pfn).max().unwrap();
+        let address = arena.address(pfn).unwrap();
+        drop(held);
+        arena.drain();
+        // SAFETY: the page is mapped as long as the arena, and has no owner. A write to it all the same is the test.
+        unsafe { address.write_volatile(1) };
+        // SAFETY: only what is allocated here is freed through it.
+        let allocator = unsafe { arena.allocator() };
+        let taken = way(allocator, pfn);
+        assert!(!taken.contains(&pfn), "{name}");
+        // A block is quarantined as a whole.
+        let quarantined = arena.validate().unwrap().quarantined;
+        assert!((1..=32).contains(&quarantined), "{name}: {quarantined}");
+        taken.into_iter().for_each(|pfn| allocator.free_range(PfnRange { start: pfn, end: pfn.add(1) }).unwrap());
+        arena.drain();
+        assert_eq!(arena.validate().unwrap().free, FRAMES - quarantined, "{name}");
     }
 }
 

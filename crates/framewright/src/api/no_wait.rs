@@ -149,8 +149,9 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Err(Some(_)) if alloc_flags.nofragment && !is_optional(plan) => alloc_flags.nofragment = false,
                 Err(Some(why)) => {
-                    // A CPU at once, or none of it.
-                    if let Ok(_held) = self.hold_now()
+                    // With a CPU at once, and without a quarantine, which takes the lock.
+                    if !self.shared.mechanisms().is_hardened()
+                        && let Ok(_held) = self.hold_now()
                         && let Some(frame) = self.alloc_below(plan, alloc_flags)
                     {
                         return Ok(frame);

@@ -137,7 +137,8 @@ impl<'a, M: Machine> World<'a, M> {
             })?;
             frames.set_head(frame, Head::allocated(order, movable));
             self.count_range(cx, zone, order.frames());
-            Some(())
+            drop(guard);
+            self.is_intact(cx, frame, order).then_some(())
         })?
     }
 
@@ -295,6 +296,9 @@ impl<'a, M: Machine> World<'a, M> {
             };
             pfn = next;
         }
+        if purpose != Purpose::Offline {
+            self.check_contents(range)?;
+        }
         for (pfn, order) in range.blocks(self.max_order()) {
             let Some(frame) = self.shared.frames.frame(pfn) else { continue };
             match purpose {
@@ -309,6 +313,30 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         Ok(())
+    }
+
+    /// Frees a collected range if some of it was written to after its free; those blocks are quarantined.
+    fn check_contents(&self, range: PfnRange) -> Result<(), AllocError> {
+        if !self.shared.mechanisms().is_hardened() {
+            return Ok(());
+        }
+        let (mut intact, mut pfn, mut refused) = (range.start, range.start, Ok(()));
+        let frames = &self.shared.frames;
+        while pfn < range.end
+            && let Some(frame) = frames.frame(pfn)
+        {
+            let order = frames.head(frame).order();
+            let end = pfn.add(order.frames());
+            if self.pinned(|cx| self.is_intact(cx, frame, order)) == Some(false) {
+                refused = refused.and(Err(AllocError::Quarantined(pfn)));
+                let _ = self.free_range(PfnRange { start: intact, end: pfn });
+                intact = end;
+            }
+            pfn = end;
+        }
+        refused.inspect_err(|_| {
+            let _ = self.free_range(PfnRange { start: intact, end: range.end });
+        })
     }
 
     /// Collects the free block around `pfn`; returns the first frame after it.

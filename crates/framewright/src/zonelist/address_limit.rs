@@ -34,9 +34,15 @@ impl<'a, M: Machine> World<'a, M> {
             while start < limit && self.may_serve(zone, plan, alloc_flags) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
-                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, alloc_flags)).flatten()
-                {
-                    return Some(frame);
+                let taken = self.pinned(|cx| {
+                    let frame = self.alloc_within(cx, zone, stretch, plan, alloc_flags)?;
+                    Some((frame, self.is_intact(cx, frame, plan.order)))
+                });
+                match taken.flatten() {
+                    Some((frame, true)) => return Some(frame),
+                    // Quarantined; there may be another one.
+                    Some((_, false)) => continue,
+                    None => {}
                 }
                 start = self.shared.frames.map.next(end).unwrap_or(limit);
             }
