@@ -17,6 +17,7 @@
 //! may not have.
 
 mod numa;
+mod table;
 mod mapping;
 mod memfd;
 mod file;
@@ -27,7 +28,8 @@ mod call;
 pub use call::{Call, Faults, OsError};
 pub(crate) use file::{duplicate, file_len, lock, next_data, read_at, reopen, set_file_len, write_at};
 pub use huge_page::HugePage;
-pub(crate) use mapping::{Advice, Backed, Mapping, page_size};
+pub(crate) use mapping::{Advice, Backed, Forget, Mapping, page_size};
 pub(crate) use memfd::sealed_memfd;
 pub(crate) use numa::{distances, node_of, place};
 pub use placement::Placement;
+pub(crate) use table::{Table, Words};
