@@ -31,6 +31,7 @@ mod bytes;
 mod fences;
 mod callbacks;
 mod contents;
+mod view;
 mod waiters;
 mod solo;
 mod prefetch;
