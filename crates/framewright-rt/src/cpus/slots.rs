@@ -126,7 +126,7 @@ pub(crate) struct Cpus {
     /// They come first; the others are shared.
     own: usize,
     /// Equals `own`, or is 0 when the machine refuses, so that no processor has a slot.
-    pub(super) limit: AtomicU32,
+    limit: AtomicU32,
     /// How many slots may be leased, about: a hint that saves the search.
     free: AtomicIsize,
     /// The slot that was given up last: it has warm pages.
@@ -180,6 +180,12 @@ impl Cpus {
 
     pub(super) fn own_slots(&self) -> &[Slot] {
         self.slots.get(..self.own).unwrap_or_default()
+    }
+
+    /// The slots that belong to processors; none when the machine refuses.
+    #[inline]
+    pub(super) fn of_processors(&self) -> &[Slot] {
+        self.slots.get(..self.limit.load(Relaxed) as usize).unwrap_or_default()
     }
 
     /// The slots of a side.
