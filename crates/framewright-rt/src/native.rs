@@ -5,6 +5,11 @@
 //!
 //! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]). Otherwise both sides pass a
 //! full fence.
+//!
+//! # Why the unsafe code is right
+//!
+//! There is one unsafe function, [`Native::give_up_lease`]: no code can tell whether a pin of a leased CPU is alive, so
+//! its caller promises that there is none.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

@@ -19,6 +19,10 @@
 //!
 //! Rejected: a mutex around a hash map, which a handler would wait for. The distance of the place's address from a
 //! fixed one, which needs no table: a program of several libraries does not fit into 32 bits.
+//!
+//! # Why the unsafe code is right
+//!
+//! An entry is null, or was made of a reference that is valid for ever: `number_of` is the only function that sets one.
 
 use std::fmt;
 use std::panic::Location;
