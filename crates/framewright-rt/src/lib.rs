@@ -12,6 +12,8 @@
 //!
 //! [`Storage`] is the memory of the descriptors, for either.
 
+#![deny(unnameable_types)]
+
 pub mod arena;
 mod background;
 pub mod export;
@@ -33,6 +35,8 @@ mod callbacks;
 mod contents;
 mod view;
 mod waiters;
+mod holder;
+mod set_once;
 mod solo;
 mod prefetch;
 mod storage;
@@ -51,6 +55,7 @@ pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
 pub use contents::Memory;
 pub use cpus::registry::{Freeze, Rest};
+pub use cpus::values::CpuValues;
 pub use cpus::{CpuMode, RseqUnavailable};
 pub use current::mark as thread_mark;
 pub use error::ArenaError;

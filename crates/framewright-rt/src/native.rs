@@ -62,7 +62,7 @@ pub struct Native {
     cpus: Arc<Cpus>,
     called: Called,
     panics: Panics,
-    waiters: Arc<Waiters>,
+    waiters: Arc<Waiters<NativeWord<AtomicU32>>>,
 }
 
 impl Native {
@@ -154,7 +154,7 @@ impl Native {
     }
 
     /// Where threads sleep until memory comes, or until it is short.
-    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+    pub(crate) fn waiters(&self) -> &Arc<Waiters<NativeWord<AtomicU32>>> {
         &self.waiters
     }
 

@@ -19,7 +19,7 @@
 use std::ptr::NonNull;
 
 /// Where a piece of memory is: an address, the distance from it in bytes, and the length in bytes.
-pub(crate) type Place = (NonNull<u8>, usize, usize);
+pub(crate) type Piece = (NonNull<u8>, usize, usize);
 
 /// A value that may read a piece of memory as long as it lives.
 ///
@@ -28,7 +28,7 @@ pub(crate) type Place = (NonNull<u8>, usize, usize);
 /// [`write`].
 pub(crate) unsafe trait Reads {
     /// The place, which is always the same one.
-    fn place(&self) -> Place;
+    fn place(&self) -> Piece;
 }
 
 /// A value that has its piece of memory alone.

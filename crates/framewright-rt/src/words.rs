@@ -10,7 +10,15 @@ use framewright::machine::{Busy, Ordering, Patience, Word};
 #[derive(Debug)]
 pub struct NativeWord<A>(A);
 
-const fn load_order(order: Ordering) -> atomic::Ordering {
+impl<A> NativeWord<A> {
+    /// The atomic integer, for a system call.
+    pub(crate) const fn atomic(&self) -> &A {
+        &self.0
+    }
+}
+
+/// The standard library's ordering of a load.
+pub(crate) const fn load_order(order: Ordering) -> atomic::Ordering {
     match order {
         Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
         Ordering::Acquire | Ordering::AcqRel => atomic::Ordering::Acquire,
@@ -24,7 +32,8 @@ const fn store_order(order: Ordering) -> atomic::Ordering {
     }
 }
 
-const fn rmw_order(order: Ordering) -> atomic::Ordering {
+/// The standard library's ordering of an exchange.
+pub(crate) const fn rmw_order(order: Ordering) -> atomic::Ordering {
     match order {
         Ordering::Relaxed => atomic::Ordering::Relaxed,
         Ordering::Acquire => atomic::Ordering::Acquire,

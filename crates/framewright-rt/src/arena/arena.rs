@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::owners::{LeakReport, OwnerTable, Owners};
 use super::reclaim::{BackgroundReclaim, Job};
 use super::sizing::Sizing;
 use super::state::ArenaState;
+use super::workers::Workers;
 use crate::background::{Background, DrainIdle};
 use crate::contents::Memory;
 use crate::error::ArenaError;
@@ -74,7 +75,7 @@ impl Arena {
         (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
-        let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
+        let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), Workers::default());
         let state = ArenaState::new(allocator);
         let inner = Inner { state, _metadata: metadata, owners, ledger, memory, pool, refused, quiet, at_work, sizing };
         let inner = Arc::new(inner);

@@ -10,7 +10,7 @@
 //!
 //! The allocator borrows its descriptors for good, because it lies beside them in one value ([`super::inner`]). So
 //! [`Metadata::parts`] is unsafe: its caller drops the allocator first, and asks once. Given that, each descriptor is
-//! borrowed once. [`Room`] hands each byte of the mapping out at most once, as [`Words`], of which zeros are valid
+//! borrowed once. [`Remainder`] hands each byte of the mapping out at most once, as [`Words`], of which zeros are valid
 //! ones. The storage is used by no other code until it is dropped.
 
 use std::ptr::NonNull;
@@ -67,12 +67,12 @@ fn room_of(count: usize, size: usize) -> Option<usize> {
 }
 
 /// Zeroed memory that no code refers to, valid as long as the allocator lives.
-struct Room {
+struct Remainder {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Room {
+impl Remainder {
     /// Cuts `count` descriptors off its start; none if it is too small.
     fn cut<T: Words>(&mut self, count: usize) -> Option<&'static mut [T]> {
         let bytes = room_of(count, size_of::<T>()).filter(|&bytes| bytes <= self.len && align_of::<T>() <= PART)?;
@@ -107,7 +107,7 @@ impl Metadata {
     /// # Safety
     /// Called once. The result is not used after this value is dropped.
     pub(super) unsafe fn parts(&mut self, layout: &Layout) -> Option<Parts<'static, Native>> {
-        let mut room = Room { start: self.frames.start(), len: self.frames.len() };
+        let mut room = Remainder { start: self.frames.start(), len: self.frames.len() };
         // SAFETY: from a leaked box, so valid and alone; the caller takes care of the lifetime.
         let rest = unsafe { &mut *self.rest.as_ptr() };
         Some(Parts {

@@ -27,7 +27,7 @@ use framewright::{AllocError, FreeError, Order, Pfn, PfnRange, Request, Why};
 use super::arena::Arena;
 use crate::error::ArenaError;
 use crate::owner::Owner;
-use crate::view::{self, Place, Reads, Writes};
+use crate::view::{self, Piece, Reads, Writes};
 
 /// Blocks of a bulk request that are asked for at a time.
 const BULK: usize = 256;
@@ -41,6 +41,7 @@ impl Handle for &Arena {}
 impl Handle for Arc<Arena> {}
 
 mod sealed {
+    #[expect(unnameable_types, reason = "so that no other crate implements it")]
     pub trait Sealed {}
 }
 
@@ -247,7 +248,7 @@ impl<H: Handle> Drop for Block<H> {
 // SAFETY: mapped as long as the arena lives, of which the handle has a share. The value owns the block.
 unsafe impl<H: Handle> Reads for Block<H> {
     #[inline(always)]
-    fn place(&self) -> Place {
+    fn place(&self) -> Piece {
         let (base, offset) = self.arena.place_of(self.pfn);
         (base, offset, self.len())
     }

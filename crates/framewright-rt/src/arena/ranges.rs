@@ -20,7 +20,7 @@ use framewright::{AllocError, Order, PfnRange, Request};
 
 use super::arena::Arena;
 use super::pages::Handle;
-use crate::view::{self, Place, Reads, Writes};
+use crate::view::{self, Piece, Reads, Writes};
 
 /// Allocated pages side by side, freed when dropped. It dereferences to their bytes.
 pub struct PageRange<H: Handle> {
@@ -160,7 +160,7 @@ impl<H: Handle> Drop for PageRange<H> {
 // lives, of which the handle has a share. The value owns them.
 unsafe impl<H: Handle> Reads for PageRange<H> {
     #[inline(always)]
-    fn place(&self) -> Place {
+    fn place(&self) -> Piece {
         let (base, offset) = self.arena.place_of(self.frames.start);
         (base, offset, self.len())
     }

@@ -45,7 +45,7 @@
 //! The kernel writes to an area as long as it is registered, and everybody else reads it as atomics. An area is its
 //! thread's: glibc's stands at one distance from the thread pointer in every thread, for all of its life. The own one
 //! is a thread-local without destructor, and is taken back from the kernel before the thread's memory is used again
-//! ([`part`]). [`Here`] does not leave its thread. The two symbols are glibc's, with the types that it documents.
+//! ([`part`]). [`OwnArea`] does not leave its thread. The two symbols are glibc's, with the types that it documents.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use framewright::machine::Busy;
 use framewright::units::NodeId;
 
-use super::sequence::{self, AREA_BYTES, Area, Here, SIGNATURE};
+use super::sequence::{self, AREA_BYTES, Area, OwnArea, SIGNATURE};
 use super::slots::{Cpus, MOST_SLOTS, Side, Slot, Wait};
 use super::{topology, watch};
 use crate::current::Place;
@@ -130,14 +130,14 @@ impl Rseq {
 
     /// The calling thread's area.
     #[inline]
-    fn here(self) -> Here {
+    fn here(self) -> OwnArea {
         let area = match self {
             Rseq::Libc(offset) => sequence::thread_pointer().wrapping_offset(offset).cast(),
             Rseq::Own => OWN.with(std::ptr::from_ref),
         };
         // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. The own one
         // is a thread-local without destructor, which names no processor unless it is registered.
-        unsafe { Here::new(area) }
+        unsafe { OwnArea::new(area) }
     }
 
     /// A number that no other living thread has; never 0.
@@ -155,7 +155,7 @@ impl Rseq {
 
     /// As [`Rseq::enter`]; also returns the thread's area.
     #[inline]
-    pub(super) fn enter_here(self, cpus: &Cpus) -> Option<(Place, &Slot, Here)> {
+    pub(super) fn enter_here(self, cpus: &Cpus) -> Option<(Place, &Slot, OwnArea)> {
         let here = self.here();
         let slot = sequence::take(here, cpus.of_processors())?;
         Some((slot.place(), slot, here))

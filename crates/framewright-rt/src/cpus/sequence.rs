@@ -10,7 +10,7 @@
 //!
 //! # Why the unsafe code is right
 //!
-//! A sequence reads and writes the calling thread's area and the slots that it is given, and nothing else. [`Here`]
+//! A sequence reads and writes the calling thread's area and the slots that it is given, and nothing else. [`OwnArea`]
 //! names the area: it is made for the calling thread, and stays in it. The slots are a slice, or one that lives. Each
 //! word is an atomic, and one aligned instruction reads or writes it. Their places are asserted below. Interrupted or
 //! not, the code goes on after the last instruction, and only the named registers and one owner have changed.
@@ -37,15 +37,15 @@ pub(super) struct Area {
 ///
 /// A pointer, so that it cannot be sent to another thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Here(*const Area);
+pub(super) struct OwnArea(*const Area);
 
-impl Here {
+impl OwnArea {
     /// # Safety
     /// The area is the calling thread's own: it lives as long as the thread, and is registered for no other. Where it
     /// is not registered at all, its processor number is above every limit.
     #[inline(always)]
-    pub(super) unsafe fn new(area: *const Area) -> Here {
-        Here(area)
+    pub(super) unsafe fn new(area: *const Area) -> OwnArea {
+        OwnArea(area)
     }
 
     /// Its address.
@@ -127,7 +127,7 @@ pub(super) fn thread_pointer() -> *const u8 {
 /// Otherwise changes nothing.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline]
-pub(super) fn take(here: Here, slots: &[Slot]) -> Option<&Slot> {
+pub(super) fn take(here: OwnArea, slots: &[Slot]) -> Option<&Slot> {
     let cpu: u32;
     // SAFETY: the access is within the slots by the comparison with their number. Few registers, so that the calling
     // code has some left.
@@ -174,7 +174,7 @@ pub(super) fn take(here: Here, slots: &[Slot]) -> Option<&Slot> {
 /// Otherwise changes nothing. Says whether it took it. It is shorter than [`take`], which computes the slot.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline(always)]
-pub(super) fn take_noted(here: Here, slot: &Slot) -> bool {
+pub(super) fn take_noted(here: OwnArea, slot: &Slot) -> bool {
     // SAFETY: both live. A free slot is written only by threads on its processor. One that is first sends this sequence
     // to its abort address.
     unsafe {
@@ -212,7 +212,7 @@ pub(super) fn take_noted(here: Here, slot: &Slot) -> bool {
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) fn take(here: Here, slots: &[Slot]) -> Option<&Slot> {
+pub(super) fn take(here: OwnArea, slots: &[Slot]) -> Option<&Slot> {
     let cpu: u32;
     // SAFETY: as on x86-64; the owner is read by `ldar`, for this architecture orders nothing by itself.
     unsafe {
@@ -252,7 +252,7 @@ pub(super) fn take(here: Here, slots: &[Slot]) -> Option<&Slot> {
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) fn take_noted(here: Here, slot: &Slot) -> bool {
+pub(super) fn take_noted(here: OwnArea, slot: &Slot) -> bool {
     // SAFETY: as on x86-64; the owner is read by `ldar`.
     unsafe {
         std::arch::asm!(
@@ -295,12 +295,12 @@ pub(super) fn thread_pointer() -> *const u8 {
 
 /// Never takes anything.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) fn take(_: Here, _: &[Slot]) -> Option<&Slot> {
+pub(super) fn take(_: OwnArea, _: &[Slot]) -> Option<&Slot> {
     None
 }
 
 /// Never takes anything.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) fn take_noted(_: Here, _: &Slot) -> bool {
+pub(super) fn take_noted(_: OwnArea, _: &Slot) -> bool {
     false
 }

@@ -26,11 +26,13 @@ use framewright::units::CpuId;
 
 use super::lease;
 use super::rseq::Rseq;
-use super::sequence::{self, Here};
+use super::sequence::{self, OwnArea};
 use super::slots::{Cpus, Side, Slot, Wait};
 use crate::current::{self, Place, Taking};
 
-/// The values of a machine's CPUs.
+/// The values of a machine's CPUs: what the core keeps for each, as [`Machine::PerCpu`](framewright::Machine::PerCpu).
+///
+/// Made and used by the core alone.
 #[derive(Debug)]
 pub struct CpuValues<T> {
     /// Tells values apart in a thread's memory of them: never 0, never used again.
@@ -122,7 +124,7 @@ impl<T> CpuValues<T> {
             let Taking { area, slot } = current::taking();
             // SAFETY: `with_any_cpu` noted all three: they lie in `values` and `cpus`, and the area is the thread's.
             // A fork's child that must not use the slots has forgotten them.
-            let (here, slot) = unsafe { (Here::new(area.cast()), &*slot.cast::<Slot>()) };
+            let (here, slot) = unsafe { (OwnArea::new(area.cast()), &*slot.cast::<Slot>()) };
             if !sequence::take_noted(here, slot) {
                 return None;
             }

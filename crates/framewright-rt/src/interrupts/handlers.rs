@@ -11,7 +11,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::deferral::{DEFERRED, Due, HERE, Handler, LOST, QUEUE, Signal};
 use super::mask::{KeptErrno, SIGNALS, SYNCHRONOUS, block, deferrable, set_of};
@@ -69,7 +69,9 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
     }
     let refused = |errno| InterruptError::Refused { signal, errno };
     let entry = usize::try_from(signal).ok().and_then(|signal| HANDLERS.get(signal)).ok_or(refused(libc::EINVAL))?;
-    let replaced = entry.swap(handler as *mut (), SeqCst);
+    // ORDER: AcqRel. The handler comes after what was done before this call, and so does one that is put back; partner:
+    // the Acquire in `arrive`.
+    let replaced = entry.swap(handler as *mut (), AcqRel);
     let function: extern "C" fn(c_int, &libc::siginfo_t, &mut libc::ucontext_t) = arrive;
     let set = exchange(signal, None).and_then(|mut action| {
         action.sa_sigaction = function as usize;
@@ -78,7 +80,8 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
         exchange(signal, Some(&action))
     });
     if set.is_err() {
-        entry.store(replaced, SeqCst);
+        // ORDER: Release. As above.
+        entry.store(replaced, Release);
     }
     set.map(|before| Handling { signal, before }).map_err(refused)
 }
@@ -134,7 +137,7 @@ pub unsafe fn raise(handler: Handler, value: usize) -> Result<Raised, InterruptE
 /// The handler that the kernel calls. Both references are to its own memory, until this returns.
 extern "C" fn arrive(number: c_int, info: &libc::siginfo_t, context: &mut libc::ucontext_t) {
     let entry = usize::try_from(number).ok().and_then(|number| HANDLERS.get(number));
-    let Some(handler) = entry.map(|entry| entry.load(SeqCst)).filter(|handler| !handler.is_null()) else { return };
+    let Some(handler) = entry.map(|entry| entry.load(Acquire)).filter(|handler| !handler.is_null()) else { return };
     // SAFETY: not null, so `handle` has put it there.
     let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
     let signal = signal(number, info);

@@ -16,7 +16,7 @@ use framewright::{Order, Pfn};
 
 use super::lru::{Standing, Stands};
 use crate::contents::Memory;
-use crate::view::{Place, Reads, Writes};
+use crate::view::{Piece, Reads, Writes};
 
 /// A page, as the arena knows it.
 pub(crate) struct Page {
@@ -48,14 +48,14 @@ impl<G> Locked<G> {
 
 // SAFETY: the block is the page's, which is locked for reading, so no code writes to it.
 unsafe impl Reads for Locked<RwLockReadGuard<'_, Option<Pfn>>> {
-    fn place(&self) -> Place {
+    fn place(&self) -> Piece {
         (self.block.cast(), 0, self.block.len())
     }
 }
 
 // SAFETY: the block is the page's, which is locked.
 unsafe impl Reads for Locked<RwLockWriteGuard<'_, Option<Pfn>>> {
-    fn place(&self) -> Place {
+    fn place(&self) -> Piece {
         (self.block.cast(), 0, self.block.len())
     }
 }

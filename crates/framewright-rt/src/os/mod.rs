@@ -10,6 +10,8 @@
 //! | `memfd.rs` | `memfd_create`, `ftruncate`, `fcntl(F_ADD_SEALS)`: memory that other processes can map |
 //! | `file.rs` | `open`, `flock`, `fstat`, `lseek`, `pread`, `pwrite`: files with a ledger |
 //! | `numa.rs` | `mbind`, `move_pages`: which node of the machine memory lies on |
+//! | `futex.rs` | `futex`: sleeping until a word changes |
+//! | `table.rs` | none: mapped memory as words |
 //! | `call.rs` | none: their names, their errors, their faults |
 //!
 //! Rejected: a trait object of the calls with a failing implementation. Every mapping would carry it to the end of its
@@ -24,6 +26,7 @@ mod file;
 mod placement;
 mod huge_page;
 mod call;
+mod futex;
 
 pub use call::{Call, Faults, OsError};
 pub(crate) use file::{duplicate, file_len, lock, next_data, read_at, reopen, set_file_len, write_at};
