@@ -1,0 +1,204 @@
+//! Protocols of the user-space runtime, compiled from its own files: a lease, a wake-up, a table, and workers that end.
+//!
+//! | model | file of `framewright-rt` | what is handed over |
+//! |---|---|---|
+//! | `rt_lease` | `holder.rs` | a CPU of the allocator, or a line of a ledger, from one thread to the next |
+//! | `rt_lease_freeze` | `holder.rs` | a CPU's lists between two threads, while a third holds the allocator for a fork |
+//! | `rt_wake`, `rt_wakes` | `waiters.rs` | what a thread wrote before it woke another |
+//! | `rt_table` | `set_once.rs` | a value, to every thread that finds its entry |
+//! | `rt_workers` | `arena/workers.rs` | what background work did, to a caller that needs it at rest |
+//!
+//! Each hand-over has a payload, so loom reports a race where it is not ordered.
+
+use std::time::Duration;
+
+use framewright::machine::{Ordering, Waiter, Word};
+use framewright::{Machine, NodeId};
+
+use super::tiny;
+use crate::explore::{Model, Part};
+use crate::kept::{Note, Payload};
+use crate::loom_machine::LoomMachine;
+use crate::rt::holder::Holder;
+use crate::rt::set_once::{OnceTable, Pointer};
+use crate::rt::waiters::{Sleep, Waiters};
+use crate::rt::workers::Workers;
+use crate::running::{lease, running_cpu, switching};
+use crate::stage::Stage;
+
+type U32 = <LoomMachine as Machine>::U32;
+type Usize = <LoomMachine as Machine>::Usize;
+
+/// Models of one protocol each.
+pub const MODELS: &[Model<Runtime>] = &[
+    model("rt_lease", Runtime::new, cpus!(0[hold()], 1[hold()])),
+    model("rt_wake", Runtime::new, cpus!(0[await_wake()], 1[write_and_wake()])),
+    model("rt_wakes", Runtime::new, cpus!(0[look()], 1[write_and_wake()])),
+    model("rt_table", Runtime::new, cpus!(0[enter()], 1[enter()])),
+    model("rt_workers", Runtime::working, cpus!(0[end_work()], 1[rest()])),
+];
+
+/// Models of leases against a fork.
+pub const LEASES: &[Model<Leases>] =
+    &[Model::new("rt_lease_freeze", Leases::new, cpus!(0[free()], 1[alloc()], 2[freeze()]), Leases::check).bound(2)];
+
+const fn model(name: &'static str, stage: fn() -> Runtime, threads: &'static [(u16, Part<Runtime>)]) -> Model<Runtime> {
+    Model::new(name, stage, threads, Runtime::check)
+}
+
+impl Sleep for U32 {
+    /// Wakes up early, and orders nothing, as a futex may.
+    fn sleep_while(&self, _: u32, _: Duration) {
+        switching(loom::thread::yield_now);
+    }
+
+    fn wake_all(&self) {}
+}
+
+/// A pointer as a word of loom's.
+struct LoomPointer(Usize);
+
+// SAFETY: the word has 0 or the address of a value, as the exchange has set it.
+unsafe impl<T> Pointer<T> for LoomPointer {
+    #[track_caller]
+    fn load(&self, order: Ordering) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(self.0.load(order))
+    }
+
+    #[track_caller]
+    fn set(&self, new: *mut T, order: Ordering) -> bool {
+        self.0.cas(0, new.expose_provenance(), order).is_ok()
+    }
+}
+
+/// Two equal values, of which one becomes an entry.
+static VALUES: [u64; 2] = [7, 7];
+const OWN: Waiter = Waiter::Kswapd(NodeId(0));
+
+/// One of each protocol, and memory that is handed over.
+pub struct Runtime {
+    holder: Holder<Usize>,
+    waiters: Waiters<U32>,
+    table: OnceTable<LoomPointer, 2>,
+    workers: Workers<Usize>,
+    payload: Payload,
+    of_values: [Payload; 2],
+    /// The number that each thread was told.
+    numbers: [Note<Option<usize>>; 2],
+}
+
+impl Runtime {
+    fn new() -> Runtime {
+        Runtime {
+            holder: Holder::default(),
+            waiters: Waiters::default(),
+            table: OnceTable([0, 0].map(|address| LoomPointer(Word::new(address)))),
+            workers: Workers::default(),
+            payload: Payload::default(),
+            of_values: Default::default(),
+            numbers: [None, None].map(Note::new),
+        }
+    }
+
+    fn working() -> Runtime {
+        let runtime = Runtime::new();
+        runtime.workers.begin();
+        runtime
+    }
+
+    /// Holds what the word guards, if no other thread does.
+    fn hold(&self) {
+        if self.holder.take(usize::from(running_cpu()) + 1).is_ok() {
+            self.payload.write();
+            self.holder.give_back();
+        }
+    }
+
+    fn await_wake(&self) {
+        self.waiters.wait(OWN, 0, Duration::MAX);
+        self.payload.read();
+    }
+
+    fn look(&self) {
+        if self.waiters.wakes(OWN) != 0 {
+            self.payload.read();
+        }
+    }
+
+    fn write_and_wake(&self) {
+        self.payload.write();
+        self.waiters.wake(OWN);
+    }
+
+    /// Enters a value of its own, or finds the other thread's.
+    fn enter(&self) {
+        let own = usize::from(running_cpu());
+        let is_equal = |entry: &u64| {
+            let at = usize::from(std::ptr::eq(entry, &raw const VALUES[1]));
+            self.of_values[at].read();
+            *entry == VALUES[own]
+        };
+        let make = || {
+            self.of_values[own].write();
+            &VALUES[own]
+        };
+        self.numbers[own].set(self.table.number_of(0, is_equal, make));
+    }
+
+    fn end_work(&self) {
+        self.payload.write();
+        self.workers.end();
+    }
+
+    fn rest(&self) {
+        if self.workers.is_none() {
+            self.payload.write();
+        }
+    }
+
+    /// Checks that nothing is held, and that equal values have one number.
+    fn check(&self) {
+        assert_eq!(self.holder.mark(), 0, "nobody holds it");
+        let [first, second] = [0, 1].map(|thread| self.numbers[thread].get());
+        assert_eq!(first, second, "one number for equal values");
+    }
+}
+
+/// An allocator, and the lease of CPU 1 there. Another CPU's thread holds the allocator still.
+pub struct Leases {
+    stage: Stage,
+    holder: Holder<Usize>,
+}
+
+impl Leases {
+    /// One page is allocated, and CPU 1 keeps none.
+    fn new() -> Leases {
+        Leases { stage: tiny().then(does!([alloc_into(0, 0)])), holder: Holder::default() }
+    }
+
+    /// Does something on CPU 1, if no other thread leases it.
+    fn leased(&self, act: impl FnOnce(&Stage)) {
+        if self.holder.take(usize::from(running_cpu()) + 1).is_ok() {
+            lease(Some(1));
+            act(&self.stage);
+            lease(None);
+            self.holder.give_back();
+        }
+    }
+
+    fn free(&self) {
+        self.leased(|stage| stage.free_from(0));
+    }
+
+    fn alloc(&self) {
+        self.leased(|stage| stage.alloc_into(1, 0));
+    }
+
+    fn freeze(&self) {
+        self.stage.freeze();
+    }
+
+    fn check(&self) {
+        self.stage.check();
+    }
+}
