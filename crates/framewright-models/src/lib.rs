@@ -98,6 +98,8 @@ mod sync {
 mod rt {
     #[path = "../../framewright-rt/src/holder.rs"]
     pub mod holder;
+    #[path = "../../framewright-rt/src/movable/note.rs"]
+    pub mod note;
     #[path = "../../framewright-rt/src/set_once.rs"]
     pub mod set_once;
     #[path = "../../framewright-rt/src/waiters.rs"]

@@ -3,9 +3,10 @@
 //! | model | file of `framewright-rt` | what is handed over |
 //! |---|---|---|
 //! | `rt_lease` | `holder.rs` | a CPU of the allocator, or a line of a ledger, from one thread to the next |
-//! | `rt_lease_freeze` | `holder.rs` | a CPU's lists between two threads, while a third holds the allocator for a fork |
+//! | `rt_lease_freeze` | `holder.rs` | a CPU's lists between two threads, while a third freezes the allocator |
 //! | `rt_wake`, `rt_wakes` | `waiters.rs` | what a thread wrote before it woke another |
 //! | `rt_table` | `set_once.rs` | a value, to every thread that finds its entry |
+//! | `rt_abandoned` | `movable/note.rs` | a page whose handle is gone, to the one of two threads that frees it |
 //! | `rt_workers` | `arena/workers.rs` | what background work did, to a caller that needs it at rest |
 //!
 //! Each hand-over has a payload, so loom reports a race where it is not ordered.
@@ -20,12 +21,14 @@ use crate::explore::{Model, Part};
 use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
 use crate::rt::holder::Holder;
+use crate::rt::note::{Abandoned, Fenced};
 use crate::rt::set_once::{OnceTable, Pointer};
 use crate::rt::waiters::{Sleep, Waiters};
 use crate::rt::workers::Workers;
 use crate::running::{lease, running_cpu, switching};
 use crate::stage::Stage;
 
+type U8 = <LoomMachine as Machine>::U8;
 type U32 = <LoomMachine as Machine>::U32;
 type Usize = <LoomMachine as Machine>::Usize;
 
@@ -35,6 +38,7 @@ pub const MODELS: &[Model<Runtime>] = &[
     model("rt_wake", Runtime::new, cpus!(0[await_wake()], 1[write_and_wake()])),
     model("rt_wakes", Runtime::new, cpus!(0[look()], 1[write_and_wake()])),
     model("rt_table", Runtime::new, cpus!(0[enter()], 1[enter()])),
+    model("rt_abandoned", Runtime::locked, cpus!(0[drop_handle()], 1[use_and_unlock()])).check(Runtime::is_freed),
     model("rt_workers", Runtime::working, cpus!(0[end_work()], 1[rest()])),
 ];
 
@@ -53,6 +57,13 @@ impl Sleep for U32 {
     }
 
     fn wake_all(&self) {}
+}
+
+impl Fenced for U8 {
+    #[track_caller]
+    fn fence(&self) {
+        LoomMachine::default().fence();
+    }
 }
 
 /// A pointer as a word of loom's.
@@ -81,6 +92,11 @@ pub struct Runtime {
     waiters: Waiters<U32>,
     table: OnceTable<LoomPointer, 2>,
     workers: Workers<Usize>,
+    abandoned: Abandoned<U8>,
+    /// The page's lock; 1 if it is held.
+    lock: U32,
+    /// Threads that freed the page.
+    freed: Note<u32>,
     payload: Payload,
     of_values: [Payload; 2],
     /// The number that each thread was told.
@@ -94,6 +110,9 @@ impl Runtime {
             waiters: Waiters::default(),
             table: OnceTable([0, 0].map(|address| LoomPointer(Word::new(address)))),
             workers: Workers::default(),
+            abandoned: Abandoned::default(),
+            lock: Word::new(0),
+            freed: Note::new(0),
             payload: Payload::default(),
             of_values: Default::default(),
             numbers: [None, None].map(Note::new),
@@ -103,6 +122,12 @@ impl Runtime {
     fn working() -> Runtime {
         let runtime = Runtime::new();
         runtime.workers.begin();
+        runtime
+    }
+
+    fn locked() -> Runtime {
+        let runtime = Runtime::new();
+        runtime.lock.store(1, Ordering::Relaxed);
         runtime
     }
 
@@ -154,6 +179,30 @@ impl Runtime {
         if self.workers.is_none() {
             self.payload.write();
         }
+    }
+
+    /// Frees the page if its handle is gone and it is not locked.
+    fn settle(&self) {
+        if self.abandoned.is_noted() && self.lock.cas(0, 1, Ordering::Acquire).is_ok() {
+            self.payload.write();
+            self.freed.set(self.freed.get() + 1);
+        }
+    }
+
+    fn drop_handle(&self) {
+        self.abandoned.note();
+        self.settle();
+    }
+
+    fn use_and_unlock(&self) {
+        self.payload.write();
+        self.lock.store(0, Ordering::Release);
+        self.settle();
+    }
+
+    /// Checks that one thread freed the page.
+    fn is_freed(&self) {
+        assert_eq!(self.freed.get(), 1, "frees of the page");
     }
 
     /// Checks that nothing is held, and that equal values have one number.

@@ -28,6 +28,7 @@
 
 mod pool;
 mod page;
+mod note;
 mod lru;
 mod shrink;
 mod owner;

@@ -9,14 +9,16 @@
 
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst, fence};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use framewright::{Order, Pfn};
 
 use super::lru::{Standing, Stands};
+use super::note::{Abandoned, Fenced};
 use crate::contents::Memory;
 use crate::view::{Piece, Reads, Writes};
+use crate::words::NativeWord;
 
 /// A page, as the arena knows it.
 pub(crate) struct Page {
@@ -27,7 +29,7 @@ pub(crate) struct Page {
     /// Where it is; none when it is gone.
     pub(super) place: RwLock<Option<Pfn>>,
     /// Its handle is gone.
-    pub(super) abandoned: AtomicBool,
+    pub(super) abandoned: Abandoned<NativeWord<AtomicU8>>,
     pub(super) standing: Standing,
 }
 
@@ -89,7 +91,7 @@ impl Page {
 
     /// Notes that its handle is gone.
     pub(crate) fn abandon(&self) {
-        self.abandoned.store(true, Relaxed);
+        self.abandoned.note();
     }
 
     /// Locks it alone, unless another thread has it locked.
@@ -99,6 +101,12 @@ impl Page {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+impl Fenced for NativeWord<AtomicU8> {
+    fn fence(&self) {
+        fence(SeqCst);
     }
 }
 

@@ -1,13 +1,14 @@
 //! An arena's movable pages: their index by frame, their moves and their eviction.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
 use framewright::machine::Busy;
 use framewright::{NodeId, Order, Pfn, PfnRange};
 
 use super::lru::{Lru, Standing, Stands, Turn};
+use super::note::Abandoned;
 use super::owner::{Leaving, MovableReport, Moving, PageOwner};
 use super::page::Page;
 use super::shrink::{Scan, Shrink};
@@ -119,7 +120,7 @@ impl Pool {
     /// Makes a page of a block that was just allocated.
     pub(crate) fn adopt(&self, pfn: Pfn, order: Order, key: u64) -> Arc<Page> {
         let place = RwLock::new(Some(pfn));
-        let (abandoned, standing) = (AtomicBool::new(false), Standing::default());
+        let (abandoned, standing) = (Abandoned::default(), Standing::default());
         let memory = self.home.get().map(|home| home.memory);
         let entry = Arc::new(Page { key, order, memory, place, abandoned, standing });
         self.frames.fetch_add(order.frames(), Relaxed);
@@ -151,9 +152,7 @@ impl Pool {
     ///
     /// The holder of the lock calls this afterwards.
     pub(crate) fn settle(&self, entry: &Page) -> u64 {
-        // Either the handle that leaves the note fails to lock, or the unlocking thread sees the note.
-        fence(SeqCst);
-        if !entry.abandoned.load(Relaxed) {
+        if !entry.abandoned.is_noted() {
             return 0;
         }
         entry.try_lock().map_or(0, |place| self.free(entry, place))
