@@ -1,8 +1,8 @@
 //! A word that says which thread has something: a CPU of the allocator, or a line of a ledger.
 //!
 //! The word is the thread's mark, or 0. A thread takes the thing by an exchange of 0 for its own mark. It gives it back
-//! by a store of 0, which no other thread does: a word that is not 0 is its holder's. So each holder comes after the one
-//! before it, with all that the earlier one wrote.
+//! by a store of 0, which no other thread does: a word that is not 0 is its holder's. So each holder comes after the
+//! one before it, with all that the earlier one wrote.
 //!
 //! | | by | orders |
 //! |---|---|---|

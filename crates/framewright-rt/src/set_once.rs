@@ -8,8 +8,8 @@
 //!
 //! # Why the unsafe code is right
 //!
-//! A pointer is null, or was made of a reference that is valid for ever: [`OnceTable::number_of`] is the only function that
-//! sets one.
+//! A pointer is null, or was made of a reference that is valid for ever: [`OnceTable::number_of`] is the only function
+//! that sets one.
 
 use framewright::machine::Ordering;
 
