@@ -41,6 +41,7 @@ mod solo;
 mod prefetch;
 mod storage;
 mod words;
+mod pointer;
 
 /// What requests are made of, for programs that need nothing else of the core.
 pub use framewright::{AllocError, NodeId, Order, Request, request};

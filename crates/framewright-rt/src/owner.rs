@@ -19,21 +19,15 @@
 //!
 //! Rejected: a mutex around a hash map, which a handler would wait for. The distance of the place's address from a
 //! fixed one, which needs no table: a program of several libraries does not fit into 32 bits.
-//!
-//! # Why the unsafe code is right
-//!
-//! A word of a table is an atomic pointer of the standard library, used for nothing else.
 
 use std::fmt;
 use std::panic::Location;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 
-use framewright::machine::Ordering;
 use framewright::tags::Tag;
 
-use crate::set_once::{OnceTable, Pointer};
-use crate::words::{load_order, rmw_order};
+use crate::set_once::OnceTable;
 
 /// Places and names that a process can have, powers of two.
 const PLACES: usize = 4096;
@@ -45,17 +39,6 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 static PLACE_TABLE: OnceTable<AtomicPtr<Location<'static>>, PLACES> = OnceTable::new();
 static NAME_TABLE: OnceTable<AtomicPtr<String>, NAMES> = OnceTable::new();
-
-// SAFETY: an atomic pointer of the standard library.
-unsafe impl<T> Pointer<T> for AtomicPtr<T> {
-    fn load(&self, order: Ordering) -> *mut T {
-        self.load(load_order(order))
-    }
-
-    fn set(&self, new: *mut T, order: Ordering) -> bool {
-        self.compare_exchange(null_mut(), new, rmw_order(order), load_order(Ordering::Relaxed)).is_ok()
-    }
-}
 
 impl<T, const N: usize> OnceTable<AtomicPtr<T>, N> {
     const fn new() -> Self {

@@ -13,21 +13,12 @@
 
 use framewright::machine::Ordering;
 
+use crate::pointer::Pointer;
+
 /// Entries that are looked at for one value.
 const LOOKS: usize = 64;
 /// Spreads hashes: 2^64 by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// A pointer that threads share.
-///
-/// # Safety
-/// `load` returns null, or a pointer that an exchange has set, and comes after that exchange if the orderings pair.
-pub(crate) unsafe trait Pointer<T> {
-    /// The pointer.
-    fn load(&self, order: Ordering) -> *mut T;
-    /// Sets the pointer if it is null, and says whether it did.
-    fn set(&self, new: *mut T, order: Ordering) -> bool;
-}
 
 /// Entries that are set once: `N` pointers to values.
 pub(crate) struct OnceTable<P, const N: usize>(pub(crate) [P; N]);

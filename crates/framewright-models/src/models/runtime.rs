@@ -6,6 +6,7 @@
 //! | `rt_lease_freeze` | `holder.rs` | a CPU's lists between two threads, while a third freezes the allocator |
 //! | `rt_wake`, `rt_wakes` | `waiters.rs` | what a thread wrote before it woke another |
 //! | `rt_table` | `set_once.rs` | a value, to every thread that finds its entry |
+//! | `rt_handler`, `rt_handler_back` | `interrupts/handler_word.rs` | what a thread did before it set a signal's handler |
 //! | `rt_abandoned` | `movable/note.rs` | a page whose handle is gone, to the one of two threads that frees it |
 //! | `rt_workers` | `arena/workers.rs` | what background work did, to a caller that needs it at rest |
 //!
@@ -20,9 +21,11 @@ use super::tiny;
 use crate::explore::{Model, Part};
 use crate::kept::{Note, Payload};
 use crate::loom_machine::LoomMachine;
+use crate::pointer::Pointer;
+use crate::rt::handler_word::HandlerWord;
 use crate::rt::holder::Holder;
 use crate::rt::note::{Abandoned, Fenced};
-use crate::rt::set_once::{OnceTable, Pointer};
+use crate::rt::set_once::OnceTable;
 use crate::rt::waiters::{Sleep, Waiters};
 use crate::rt::workers::Workers;
 use crate::running::{lease, running_cpu, switching};
@@ -38,6 +41,8 @@ pub const MODELS: &[Model<Runtime>] = &[
     model("rt_wake", Runtime::new, cpus!(0[await_wake()], 1[write_and_wake()])),
     model("rt_wakes", Runtime::new, cpus!(0[look()], 1[write_and_wake()])),
     model("rt_table", Runtime::new, cpus!(0[enter()], 1[enter()])),
+    model("rt_handler", Runtime::new, cpus!(0[set_handler()], 1[handle()])),
+    model("rt_handler_back", Runtime::new, cpus!(0[set_handler()], 1[set_in_vain()], 2[handle()])),
     model("rt_abandoned", Runtime::locked, cpus!(0[drop_handle()], 1[use_and_unlock()])).check(Runtime::is_freed),
     model("rt_workers", Runtime::working, cpus!(0[end_work()], 1[rest()])),
 ];
@@ -69,11 +74,21 @@ impl Fenced for U8 {
 /// A pointer as a word of loom's.
 struct LoomPointer(Usize);
 
-// SAFETY: the word has 0 or the address of a value, as the exchange has set it.
+// SAFETY: the word has the address that was stored.
 unsafe impl<T> Pointer<T> for LoomPointer {
     #[track_caller]
     fn load(&self, order: Ordering) -> *mut T {
         std::ptr::with_exposed_provenance_mut(self.0.load(order))
+    }
+
+    #[track_caller]
+    fn store(&self, new: *mut T, order: Ordering) {
+        self.0.store(new.expose_provenance(), order);
+    }
+
+    #[track_caller]
+    fn swap(&self, new: *mut T, order: Ordering) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(self.0.swap(new.expose_provenance(), order))
     }
 
     #[track_caller]
@@ -91,6 +106,7 @@ pub struct Runtime {
     holder: Holder<Usize>,
     waiters: Waiters<U32>,
     table: OnceTable<LoomPointer, 2>,
+    handler: HandlerWord<LoomPointer>,
     workers: Workers<Usize>,
     abandoned: Abandoned<U8>,
     /// The page's lock; 1 if it is held.
@@ -109,6 +125,7 @@ impl Runtime {
             holder: Holder::default(),
             waiters: Waiters::default(),
             table: OnceTable([0, 0].map(|address| LoomPointer(Word::new(address)))),
+            handler: HandlerWord(LoomPointer(Word::new(0))),
             workers: Workers::default(),
             abandoned: Abandoned::default(),
             lock: Word::new(0),
@@ -168,6 +185,25 @@ impl Runtime {
             &VALUES[own]
         };
         self.numbers[own].set(self.table.number_of(0, is_equal, make));
+    }
+
+    /// Sets the first handler, which needs the payload.
+    fn set_handler(&self) {
+        self.payload.write();
+        self.handler.replace((&raw const VALUES[0]).cast_mut());
+    }
+
+    /// Sets the second handler, is refused, and puts the one before back.
+    fn set_in_vain(&self) {
+        let before = self.handler.replace((&raw const VALUES[1]).cast_mut());
+        self.handler.put_back(before);
+    }
+
+    /// Runs the handler, as a signal does.
+    fn handle(&self) {
+        if self.handler.get().is_some_and(|handler| std::ptr::eq(handler.as_ptr(), &raw const VALUES[0])) {
+            self.payload.read();
+        }
     }
 
     fn end_work(&self) {

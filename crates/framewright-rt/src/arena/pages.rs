@@ -11,7 +11,7 @@
 //! # Why the unsafe code is right
 //!
 //! A [`Block`] is the one owner of an allocated block of its arena. Its fields are private, so each is made in this
-//! file or by [`Block::new`], which is unsafe: from a block that was just allocated, from one that its caller owns by
+//! file or by `Block::new`, which is unsafe: from a block that was just allocated, from one that its caller owns by
 //! promise, or from a part of a block that was taken apart. It is unmade in this file as well: by its drop, which frees
 //! it, by [`Block::into_raw`], and by [`Block::split`]. Nothing copies it. The allocator hands a frame out once, and
 //! frees through its own interface are unsafe to reach ([`Arena::allocator`]). So no other value has these bytes.

@@ -11,9 +11,10 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::deferral::{DEFERRED, Due, HERE, Handler, LOST, QUEUE, Signal};
+use super::handler_word::HandlerWord;
 use super::mask::{KeptErrno, SIGNALS, SYNCHRONOUS, block, deferrable, set_of};
 
 /// Outcome of raising a handler.
@@ -42,8 +43,8 @@ pub enum InterruptError {
 }
 
 /// The handler of each signal.
-static HANDLERS: [AtomicPtr<()>; SIGNALS as usize + 1] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; SIGNALS as usize + 1];
+static HANDLERS: [HandlerWord<AtomicPtr<()>>; SIGNALS as usize + 1] =
+    [const { HandlerWord(AtomicPtr::new(std::ptr::null_mut())) }; SIGNALS as usize + 1];
 
 /// A signal's handler. Dropping it restores the signal's earlier action.
 ///
@@ -69,9 +70,7 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
     }
     let refused = |errno| InterruptError::Refused { signal, errno };
     let entry = usize::try_from(signal).ok().and_then(|signal| HANDLERS.get(signal)).ok_or(refused(libc::EINVAL))?;
-    // ORDER: AcqRel. The handler comes after what was done before this call, and so does one that is put back; partner:
-    // the Acquire in `arrive`.
-    let replaced = entry.swap(handler as *mut (), AcqRel);
+    let replaced = entry.replace(handler as *mut ());
     let function: extern "C" fn(c_int, &libc::siginfo_t, &mut libc::ucontext_t) = arrive;
     let set = exchange(signal, None).and_then(|mut action| {
         action.sa_sigaction = function as usize;
@@ -80,8 +79,7 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
         exchange(signal, Some(&action))
     });
     if set.is_err() {
-        // ORDER: Release. As above.
-        entry.store(replaced, Release);
+        entry.put_back(replaced);
     }
     set.map(|before| Handling { signal, before }).map_err(refused)
 }
@@ -137,9 +135,9 @@ pub unsafe fn raise(handler: Handler, value: usize) -> Result<Raised, InterruptE
 /// The handler that the kernel calls. Both references are to its own memory, until this returns.
 extern "C" fn arrive(number: c_int, info: &libc::siginfo_t, context: &mut libc::ucontext_t) {
     let entry = usize::try_from(number).ok().and_then(|number| HANDLERS.get(number));
-    let Some(handler) = entry.map(|entry| entry.load(Acquire)).filter(|handler| !handler.is_null()) else { return };
+    let Some(handler) = entry.and_then(HandlerWord::get) else { return };
     // SAFETY: not null, so `handle` has put it there.
-    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
+    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler.as_ptr()) };
     let signal = signal(number, info);
     HERE.with(|here| {
         if here.waiting() >= QUEUE as u32 {

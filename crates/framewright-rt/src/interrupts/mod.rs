@@ -46,6 +46,7 @@
 
 mod handlers;
 mod deferral;
+mod handler_word;
 mod mask;
 
 pub use deferral::{Counts, Handler, Held, Section, Signal, counts, hold, is_in};
