@@ -6,7 +6,7 @@
 //! | `rt_lease_freeze` | `holder.rs` | a CPU's lists between two threads, while a third freezes the allocator |
 //! | `rt_wake`, `rt_wakes` | `waiters.rs` | what a thread wrote before it woke another |
 //! | `rt_table` | `set_once.rs` | a value, to every thread that finds its entry |
-//! | `rt_handler`, `rt_handler_back` | `interrupts/handler_word.rs` | what a thread did before it set a signal's handler |
+//! | `rt_handler`, `rt_handler_back` | `interrupts/handler_word.rs` | what was done before a handler was set |
 //! | `rt_abandoned` | `movable/note.rs` | a page whose handle is gone, to the one of two threads that frees it |
 //! | `rt_workers` | `arena/workers.rs` | what background work did, to a caller that needs it at rest |
 //!

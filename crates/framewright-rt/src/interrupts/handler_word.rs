@@ -19,7 +19,8 @@ impl<P> HandlerWord<P> {
     where
         P: Pointer<T>,
     {
-        // ORDER: AcqRel. Publishes what the handler needs, and sees what the one before does; partners: `get`, `replace`.
+        // ORDER: AcqRel. Publishes what the handler needs, and sees what the one before needs; partners: `get`,
+        // `replace`.
         self.0.swap(new, Ordering::AcqRel)
     }
 
