@@ -9,10 +9,9 @@
 //!
 //! # Why the unsafe code is right
 //!
-//! A value need not be safe to share.
-//! It is used only through a pin of its CPU, and no two threads have a pin of one CPU at the same time. The interrupts
-//! of a thread have a CPU of their own. A CPU that changes hands is released by the last holder and acquired by the
-//! next, with all that was written to its value.
+//! A value need not be safe to share. It is used only through a pin of its CPU, and no two threads have a pin of one
+//! CPU at the same time. The interrupts of a thread have a CPU of their own. A CPU that changes hands is released by
+//! the last holder and acquired by the next, with all that was written to its value.
 //!
 //! The addresses that a thread notes are of a value, a slot and its own area. Numbers of values are never used again,
 //! so a number that matches names values that are alive: those at hand. A thread forgets all four together.
