@@ -91,3 +91,25 @@ mod sync {
     #[path = "../../framewright/src/sync/ticket_lock.rs"]
     pub mod ticket_lock;
 }
+
+/// The runtime's shared pointer, by the path under which its protocols name it.
+#[path = "../../framewright-rt/src/pointer.rs"]
+mod pointer;
+
+/// The runtime's protocols, compiled a second time here, so that they run on loom's words.
+#[allow(dead_code, unreachable_pub, rustdoc::broken_intra_doc_links, reason = "the runtime uses the rest")]
+#[path = "."]
+mod rt {
+    #[path = "../../framewright-rt/src/interrupts/handler_word.rs"]
+    pub mod handler_word;
+    #[path = "../../framewright-rt/src/holder.rs"]
+    pub mod holder;
+    #[path = "../../framewright-rt/src/movable/note.rs"]
+    pub mod note;
+    #[path = "../../framewright-rt/src/set_once.rs"]
+    pub mod set_once;
+    #[path = "../../framewright-rt/src/waiters.rs"]
+    pub mod waiters;
+    #[path = "../../framewright-rt/src/arena/workers.rs"]
+    pub mod workers;
+}

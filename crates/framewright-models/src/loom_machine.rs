@@ -8,7 +8,7 @@ use framewright::machine::{Fault, Machine, NoPerCpu, Pinned};
 use framewright::units::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::running::{is_inside, is_nowhere, running_cpu};
+use crate::running::{is_inside, is_nowhere, pinned_cpu};
 use crate::session::{self, Phase};
 use crate::word::LoomWord;
 use crate::{device, interrupt};
@@ -54,7 +54,7 @@ impl Machine for LoomMachine {
     type PerCpu<T> = NoPerCpu;
 
     fn pin(&self) -> LoomPin {
-        LoomPin(if is_nowhere() { CpuId::NONE } else { CpuId(running_cpu()) })
+        LoomPin(if is_nowhere() { CpuId::NONE } else { CpuId(pinned_cpu()) })
     }
 
     #[track_caller]
@@ -105,7 +105,7 @@ impl Machine for LoomMachine {
 
     fn fault(&self, point: Fault) -> bool {
         match point {
-            Fault::PcpBusy => self.bypass_pcp.contains(&running_cpu()),
+            Fault::PcpBusy => self.bypass_pcp.contains(&pinned_cpu()),
             Fault::Drain => !self.drains,
             _ => false,
         }

@@ -10,6 +10,8 @@ use std::cell::Cell;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Running {
     cpu: u16,
+    /// The CPU that the thread leases instead.
+    leased: Option<u16>,
     /// Guards that mask interrupts.
     off: u16,
     /// The thread is in an interrupt.
@@ -19,7 +21,7 @@ struct Running {
 }
 
 thread_local! {
-    static RUNNING: Cell<Running> = const { Cell::new(Running { cpu: 0, off: 0, inside: false, nowhere: false }) };
+    static RUNNING: Cell<Running> = const { Cell::new(Running { cpu: 0, leased: None, off: 0, inside: false, nowhere: false }) };
 }
 
 /// Begins a thread of a model, on CPU 0 and outside of interrupts.
@@ -41,6 +43,19 @@ pub(crate) fn switching<R>(operation: impl FnOnce() -> R) -> R {
 /// Returns the CPU that the running thread plays.
 pub(crate) fn running_cpu() -> u16 {
     RUNNING.get().cpu
+}
+
+/// Returns the CPU whose lists the running thread uses: the one that it leases, or that it plays.
+pub(crate) fn pinned_cpu() -> u16 {
+    let Running { cpu, leased, .. } = RUNNING.get();
+    leased.unwrap_or(cpu)
+}
+
+/// Makes the running thread use the lists of `cpu`, or those of the CPU that it plays.
+///
+/// It stays the thread that it is: whatever it orders is its own.
+pub(crate) fn lease(cpu: Option<u16>) {
+    RUNNING.set(Running { leased: cpu, ..RUNNING.get() });
 }
 
 /// Makes the running thread play `cpu`.

@@ -313,9 +313,10 @@ fn is_at(place: Place, call: &Location<'_>) -> bool {
     is_there && is_in_core(call.file(), place.file)
 }
 
-/// Returns whether `path`, as the compiler names it, is this file of the core.
+/// Returns whether `path`, as the compiler names it, is this file of the core or of the runtime.
 pub fn is_in_core(path: &str, file: &str) -> bool {
-    path.replace('\\', "/").strip_suffix(file).is_some_and(|folder| folder.ends_with("/framewright/src/"))
+    let folders = ["/framewright/src/", "/framewright-rt/src/"];
+    path.replace('\\', "/").strip_suffix(file).is_some_and(|path| folders.iter().any(|folder| path.ends_with(folder)))
 }
 
 /// Returns whether the waits in a file of the core sleep.

@@ -120,3 +120,9 @@ fn lists_hold() {
 fn rings_hold() {
     hold(models::ring::MODELS);
 }
+
+#[test]
+fn protocols_of_the_runtime_hold() {
+    hold(models::runtime::MODELS);
+    hold(models::runtime::LEASES);
+}

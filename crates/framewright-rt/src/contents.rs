@@ -3,6 +3,13 @@
 //! The allocator thinks in frame numbers; [`Memory`] knows the addresses of the frames. It clears a block before it is
 //! handed out, and fills a freed block with the *poison* pattern. It checks that no code wrote to the block meanwhile,
 //! and copies blocks that move. A machine without memory does nothing, and finds everything in order.
+//!
+//! # Why the unsafe code is right
+//!
+//! The caller of [`Memory::new`] promises that the memory is there, and that a machine may read and write a block while
+//! no program owns it. The machine calls [`Memory::zero`], [`Memory::poison`] and [`Memory::is_poisoned`] for such
+//! blocks alone: before it hands one out, and after it got one back. [`Memory::block`] checks that a block lies in the
+//! memory. A block that a page moves to is a [`Given`], which only the allocator's callback makes.
 
 use std::ptr::NonNull;
 
@@ -26,6 +33,26 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
+
+/// A block that the allocator gave to a callee, which alone uses it during the call.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pfn: Pfn,
+    order: Order,
+}
+
+impl Given {
+    /// # Safety
+    /// The block is the callee's until it returns, in the memory that the callee uses it with.
+    pub(crate) const unsafe fn new(pfn: Pfn, order: Order) -> Given {
+        Given { pfn, order }
+    }
+
+    /// Its first frame and its order.
+    pub(crate) const fn block(&self) -> (Pfn, Order) {
+        (self.pfn, self.order)
+    }
+}
 
 impl Memory {
     /// Describes `frames` frames of `1 << page_shift` bytes each, side by side from `base` on; the first is `first`.
@@ -59,8 +86,7 @@ impl Memory {
         }
         let start = usize::try_from(index).ok()? << self.page_shift;
         let bytes = usize::try_from(end - index).ok()? << self.page_shift;
-        // SAFETY: `end` frames lie within the memory, by the comparison.
-        Some(NonNull::slice_from_raw_parts(unsafe { self.base.add(start) }, bytes))
+        Some(NonNull::slice_from_raw_parts(self.base.map_addr(|base| base.saturating_add(start)), bytes))
     }
 
     fn fill(&self, pfn: Pfn, order: Order, byte: u8) {
@@ -70,16 +96,11 @@ impl Memory {
         }
     }
 
-    /// Copies a block's contents to another of the same order.
-    ///
-    /// Nothing happens unless both lie here.
-    ///
-    /// # Safety
-    /// Both are the caller's, and do not overlap.
-    pub(crate) unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
-        if let Some((from, to)) = self.block(from, order).zip(self.block(to, order)) {
-            // SAFETY: the memory is there, and the blocks the caller's.
-            unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast(), from.len()) };
+    /// Fills a block with the contents of another one. Nothing happens unless it lies here and is as large.
+    pub(crate) fn copy(&self, from: &[u8], to: &Given) {
+        if let Some(to) = self.block(to.pfn, to.order).filter(|to| to.len() == from.len()) {
+            // SAFETY: the memory is there. The block is the caller's, so `from`, which others may read, is another one.
+            unsafe { to.cast().copy_from_nonoverlapping(NonNull::from(from).cast::<u8>(), from.len()) };
         }
     }
 
@@ -135,13 +156,12 @@ mod tests {
 
     #[test]
     fn one_changed_byte_is_found() {
-        let (memory, bytes) = memory();
+        let (memory, _bytes) = memory();
         memory.poison(Pfn(100), Order(3));
         memory.zero(Pfn(102), Order(0));
         assert!(memory.is_poisoned(Pfn(100), Order(3)), "frames of zeros are as good");
-        let base = bytes.as_ptr().cast_mut();
-        // SAFETY: within the 128 bytes, which the test keeps.
-        unsafe { base.add(5 * 16 + 3).write(0) };
+        let by_byte = Memory { first: Pfn(0), frames: 128, page_shift: 0, ..memory };
+        by_byte.zero(Pfn(5 * 16 + 3), Order(0));
         assert!(!memory.is_poisoned(Pfn(104), Order(2)), "a frame of both is not");
         assert!(memory.is_poisoned(Pfn(100), Order(2)));
     }

@@ -8,6 +8,13 @@
 //! The default model is for libraries that are loaded at run time. It compiles to a function call, for which the fast
 //! path would save registers. *Initial-exec* is an addition to the thread pointer. It needs room in the memory that
 //! each thread has for thread-locals from its start: 48 bytes, also where a program loads this code later.
+//!
+//! # Why the unsafe code is right
+//!
+//! The symbol is large and aligned enough for a `Current`, which is asserted, and zeros are one. Each thread has its
+//! own copy, which lives as long as the thread. No other thread gets its address, and references to it stay inside of
+//! the function [`current`]. A handler of the thread exchanges the value as a whole, so the code that it interrupts
+//! finds it as it was. The pointers in it are followed by [`crate::cpus`] alone, which noted them.
 #![allow(
     unsafe_code,
     reason = "a thread-local of a chosen model is a symbol of assembly; each block says why it is sound"

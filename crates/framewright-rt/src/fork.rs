@@ -26,6 +26,11 @@
 //! The registration for restartable sequences is the kernel's and is inherited. Threads of [`crate::Background`] do not
 //! exist in the child. Other ways to fork (`clone` by system call, `vfork`) run no handlers: their children must not
 //! allocate.
+//!
+//! # Why the unsafe code is right
+//!
+//! The C library calls the three handlers at forks and for no other reason. They are functions of this code, which
+//! stays loaded as long as the process can fork through them.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

@@ -12,6 +12,8 @@
 //!
 //! [`Storage`] is the memory of the descriptors, for either.
 
+#![deny(unnameable_types)]
+
 pub mod arena;
 mod background;
 pub mod export;
@@ -31,11 +33,15 @@ mod bytes;
 mod fences;
 mod callbacks;
 mod contents;
+mod view;
 mod waiters;
+mod holder;
+mod set_once;
 mod solo;
 mod prefetch;
 mod storage;
 mod words;
+mod pointer;
 
 /// What requests are made of, for programs that need nothing else of the core.
 pub use framewright::{AllocError, NodeId, Order, Request, request};
@@ -50,6 +56,7 @@ pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
 pub use contents::Memory;
 pub use cpus::registry::{Freeze, Rest};
+pub use cpus::values::CpuValues;
 pub use cpus::{CpuMode, RseqUnavailable};
 pub use current::mark as thread_mark;
 pub use error::ArenaError;

@@ -5,6 +5,11 @@
 //!
 //! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]). Otherwise both sides pass a
 //! full fence.
+//!
+//! # Why the unsafe code is right
+//!
+//! There is one unsafe function, [`Native::give_up_lease`]: no code can tell whether a pin of a leased CPU is alive, so
+//! its caller promises that there is none.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -57,7 +62,7 @@ pub struct Native {
     cpus: Arc<Cpus>,
     called: Called,
     panics: Panics,
-    waiters: Arc<Waiters>,
+    waiters: Arc<Waiters<NativeWord<AtomicU32>>>,
 }
 
 impl Native {
@@ -149,7 +154,7 @@ impl Native {
     }
 
     /// Where threads sleep until memory comes, or until it is short.
-    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+    pub(crate) fn waiters(&self) -> &Arc<Waiters<NativeWord<AtomicU32>>> {
         &self.waiters
     }
 

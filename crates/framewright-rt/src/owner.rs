@@ -24,56 +24,25 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Release};
 
 use framewright::tags::Tag;
+
+use crate::set_once::OnceTable;
 
 /// Places and names that a process can have, powers of two.
 const PLACES: usize = 4096;
 const NAMES: usize = 1024;
-/// Entries that are looked at for one owner.
-const LOOKS: usize = 64;
 /// Number of the first name.
 const FIRST_NAME: u32 = PLACES as u32 + 1;
-/// Spreads hashes: 2^64 by the golden ratio.
+/// Spreads the bytes of names: 2^64 by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-static PLACE_TABLE: Table<Location<'static>, PLACES> = Table::new();
-static NAME_TABLE: Table<String, NAMES> = Table::new();
+static PLACE_TABLE: OnceTable<AtomicPtr<Location<'static>>, PLACES> = OnceTable::new();
+static NAME_TABLE: OnceTable<AtomicPtr<String>, NAMES> = OnceTable::new();
 
-/// Entries that are set once.
-struct Table<T: 'static, const N: usize>([AtomicPtr<T>; N]);
-
-impl<T: Sync, const N: usize> Table<T, N> {
+impl<T, const N: usize> OnceTable<AtomicPtr<T>, N> {
     const fn new() -> Self {
-        Table([const { AtomicPtr::new(null_mut()) }; N])
-    }
-
-    fn get(&self, number: usize) -> Option<&'static T> {
-        // ORDER: Acquire. Sees the name that was written before the entry was set; partner: the Release below.
-        let entry = self.0.get(number)?.load(Acquire);
-        // SAFETY: null, or set by `number_of` from a reference that is valid for ever.
-        unsafe { entry.as_ref() }
-    }
-
-    /// Returns the number of a value, which becomes an entry if it is none yet; `None` if there is no room.
-    ///
-    /// `is` recognises it, and `make` makes it for good.
-    fn number_of(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> &'static T) -> Option<usize> {
-        let start = (hash.wrapping_mul(SPREAD) >> 32) as usize;
-        let numbers = || (0..LOOKS).map(|look| start.wrapping_add(look) % N);
-        let mut empty = numbers().filter(|&number| self.get(number).is_none_or(&is));
-        let first = empty.next()?;
-        if self.get(first).is_some() {
-            return Some(first);
-        }
-        let made = std::ptr::from_ref(make()).cast_mut();
-        // Another thread may set an entry meanwhile, to this value or to another one.
-        numbers().find(|&number| {
-            // ORDER: Release. Publishes the name; partner: the Acquire in `get`.
-            let set = self.0[number].compare_exchange(null_mut(), made, Release, Acquire).is_ok();
-            set || self.get(number).is_some_and(&is)
-        })
+        OnceTable([const { AtomicPtr::new(null_mut()) }; N])
     }
 }
 
@@ -149,7 +118,7 @@ mod tests {
     /// Names of several threads at once, and more of them than there is room for.
     #[test]
     fn a_full_table_has_unknown_owners_and_loses_none() {
-        static TABLE: Table<String, 256> = Table::new();
+        static TABLE: OnceTable<AtomicPtr<String>, 256> = OnceTable::new();
         let number = |name: usize| {
             TABLE.number_of(name as u64, |entry| *entry == name.to_string(), || Box::leak(Box::new(name.to_string())))
         };

@@ -4,16 +4,18 @@
 //! The handle knows that, and dropping it there touches nothing that the thread may have been using.
 
 use std::io;
-use std::mem::ManuallyDrop;
+use std::mem;
 use std::thread::{self, JoinHandle};
 
 use crate::cpus;
 use crate::fork;
+use crate::interrupts;
 
 /// A running thread. Dropping it stops and awaits it.
 pub(crate) struct Thread {
     stop: Box<dyn Fn() + Send + Sync>,
-    handle: ManuallyDrop<JoinHandle<()>>,
+    /// None while it is awaited.
+    handle: Option<JoinHandle<()>>,
     /// Which process has the thread: after a fork, the other one has not.
     process: u64,
 }
@@ -26,12 +28,12 @@ impl Thread {
     ) -> io::Result<Thread> {
         fork::watch();
         let run = move || {
-            block_signals();
+            interrupts::block_all();
             cpus::never();
             body();
         };
         let handle = thread::Builder::new().name("framewright".into()).spawn(run)?;
-        Ok(Thread { stop: Box::new(stop), handle: ManuallyDrop::new(handle), process: fork::generation() })
+        Ok(Thread { stop: Box::new(stop), handle: Some(handle), process: fork::generation() })
     }
 
     /// Whether this process is the one that started it.
@@ -41,34 +43,24 @@ impl Thread {
 
     /// Whether it runs: here, and not at its end.
     pub(crate) fn is_running(&self) -> bool {
-        self.is_here() && !self.handle.is_finished()
+        self.is_here() && self.handle.as_ref().is_some_and(|handle| !handle.is_finished())
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
         if !self.is_here() {
             // There is no thread to stop. The locks of `stop` may have been copied locked, and the handle is invalid
             // here.
+            mem::forget(handle);
             return;
         }
         (self.stop)();
-        // SAFETY: taken once, here.
-        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
         // The body may own this handle. A thread cannot await itself, but it will stop.
         if handle.thread().id() != thread::current().id() {
             // A panic of the body was reported when it happened.
             let _ = handle.join();
         }
-    }
-}
-
-/// Leaves all signals to the program's own threads.
-fn block_signals() {
-    // SAFETY: a set of signals is filled before it is used, and only this thread's mask changes.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }

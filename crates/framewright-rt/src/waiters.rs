@@ -3,35 +3,46 @@
 //! A word for each waiter counts its wake-ups. A thread sleeps as long as the word has the value that it read before.
 //! So a wake-up between the read and the sleep is not lost. Waking is an addition and a system call, and a signal
 //! handler may do it. On Linux the sleep is a futex; elsewhere it is naps of a millisecond.
+//!
+//! A thread that finds a wake-up also sees what was written before it, such as a note that the thread shall end.
+//!
+//! The waiters are generic over the word, so that the models of `framewright-models` run this code on loom's words.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use framewright::NodeId;
-use framewright::machine::Waiter;
+use framewright::machine::{Ordering, Waiter, Word};
 
 /// Kinds of waiters.
 const KINDS: usize = 3;
 
-/// How often each waiter was woken.
-pub(crate) struct Waiters(Box<[AtomicU32]>);
+/// A word at which threads sleep.
+pub(crate) trait Sleep: Word<u32> {
+    /// Sleeps while the word has the value `seen`, at most for `limit`. It may wake up early.
+    fn sleep_while(&self, seen: u32, limit: Duration);
+    /// Wakes all threads that sleep here.
+    fn wake_all(&self);
+}
 
-impl Default for Waiters {
-    fn default() -> Self {
-        Waiters((0..KINDS * NodeId::LIMIT).map(|_| AtomicU32::new(0)).collect())
+/// How often each waiter was woken.
+pub(crate) struct Waiters<W>(Box<[W]>);
+
+impl<W: Sleep> Default for Waiters<W> {
+    fn default() -> Waiters<W> {
+        Waiters((0..KINDS * NodeId::LIMIT).map(|_| W::new(0)).collect())
     }
 }
 
-impl fmt::Debug for Waiters {
+impl<W: Sleep> fmt::Debug for Waiters<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let woken: u64 = self.0.iter().map(|word| u64::from(word.load(Relaxed))).sum();
+        let woken: u64 = self.0.iter().map(|word| u64::from(word.load(Ordering::Relaxed))).sum();
         f.debug_tuple("Waiters").field(&woken).finish()
     }
 }
 
-impl Waiters {
-    fn word(&self, waiter: Waiter) -> &AtomicU32 {
+impl<W: Sleep> Waiters<W> {
+    fn word(&self, waiter: Waiter) -> &W {
         let (kind, node) = match waiter {
             Waiter::Kswapd(node) => (0, node),
             Waiter::Kcompactd(node) => (1, node),
@@ -42,7 +53,8 @@ impl Waiters {
 
     /// How often a waiter was woken; goes round at 2^32.
     pub(crate) fn wakes(&self, waiter: Waiter) -> u32 {
-        self.word(waiter).load(SeqCst)
+        // ORDER: Acquire. As in `wait`: a caller that looks for what it waits for sees what came before the wake-up.
+        self.word(waiter).load(Ordering::Acquire)
     }
 
     /// Sleeps until a waiter was woken more than `seen` times, at most for `limit`.
@@ -51,68 +63,21 @@ impl Waiters {
     pub(crate) fn wait(&self, waiter: Waiter, seen: u32, limit: Duration) -> u32 {
         let (word, start) = (self.word(waiter), Instant::now());
         loop {
-            let now = word.load(SeqCst);
+            // ORDER: Acquire. Sees what was written before the wake-up; partner: the Release in `wake`.
+            let now = word.load(Ordering::Acquire);
             let left = limit.saturating_sub(start.elapsed());
             if now != seen || left.is_zero() {
                 return now;
             }
-            sleep_while(word, seen, left);
+            word.sleep_while(seen, left);
         }
     }
 
+    /// Wakes a waiter.
     pub(crate) fn wake(&self, waiter: Waiter) {
         let word = self.word(waiter);
-        word.fetch_add(1, SeqCst);
-        wake_all(word);
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn sleep_while(word: &AtomicU32, seen: u32, limit: Duration) {
-    use rustix::thread::futex;
-    let limit = futex::Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
-    // Whatever ended it, a signal included, the caller looks again.
-    let _ = futex::wait(word, futex::Flags::PRIVATE, seen, Some(&limit));
-}
-
-#[cfg(target_os = "linux")]
-fn wake_all(word: &AtomicU32) {
-    use rustix::thread::futex;
-    let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn sleep_while(_: &AtomicU32, _: u32, limit: Duration) {
-    std::thread::sleep(limit.min(Duration::from_millis(1)));
-}
-
-#[cfg(not(target_os = "linux"))]
-fn wake_all(_: &AtomicU32) {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HERE: Waiter = Waiter::Kswapd(NodeId(3));
-
-    #[test]
-    fn a_wake_before_the_sleep_is_not_lost() {
-        let waiters = Waiters::default();
-        let seen = waiters.wakes(HERE);
-        waiters.wake(Waiter::Kcompactd(NodeId(3)));
-        waiters.wake(Waiter::Kswapd(NodeId(4)));
-        assert_eq!(waiters.wait(HERE, seen, Duration::from_millis(1)), seen, "others were woken");
-        waiters.wake(HERE);
-        assert_eq!(waiters.wait(HERE, seen, Duration::from_secs(600)), seen + 1);
-    }
-
-    #[test]
-    fn a_sleeper_is_woken() {
-        let waiters = Waiters::default();
-        std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| waiters.wait(HERE, 0, Duration::from_secs(600)));
-            waiters.wake(HERE);
-            assert_eq!(sleeper.join().unwrap(), 1);
-        });
+        // ORDER: Release. Publishes what the waiter shall see; partner: the Acquire in `wait`.
+        word.add(1, Ordering::Release);
+        word.wake_all();
     }
 }

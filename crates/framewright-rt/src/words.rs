@@ -1,14 +1,28 @@
 //! Words of threads: the standard library's atomics.
+//!
+//! # Why the unsafe code is right
+//!
+//! A word that holds a pointer is the standard library's, which returns what was stored.
 
-use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use std::ptr::null_mut;
+use std::sync::atomic::{self, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
+
+use crate::pointer::Pointer;
 
 /// A word shared between threads: the atomic integer `A`.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct NativeWord<A>(A);
+
+impl<A> NativeWord<A> {
+    /// The atomic integer, for a system call.
+    pub(crate) const fn atomic(&self) -> &A {
+        &self.0
+    }
+}
 
 const fn load_order(order: Ordering) -> atomic::Ordering {
     match order {
@@ -108,6 +122,25 @@ macro_rules! native_words {
 }
 
 native_words!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
+
+// SAFETY: an atomic pointer of the standard library.
+unsafe impl<T> Pointer<T> for AtomicPtr<T> {
+    fn load(&self, order: Ordering) -> *mut T {
+        self.load(load_order(order))
+    }
+
+    fn store(&self, new: *mut T, order: Ordering) {
+        self.store(new, store_order(order));
+    }
+
+    fn swap(&self, new: *mut T, order: Ordering) -> *mut T {
+        self.swap(new, rmw_order(order))
+    }
+
+    fn set(&self, new: *mut T, order: Ordering) -> bool {
+        self.compare_exchange(null_mut(), new, rmw_order(order), atomic::Ordering::Relaxed).is_ok()
+    }
+}
 
 #[cfg(test)]
 mod tests {

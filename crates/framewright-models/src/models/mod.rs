@@ -24,6 +24,7 @@ pub mod queued;
 pub mod range;
 pub mod reach;
 pub mod ring;
+pub mod runtime;
 pub mod shared;
 pub mod smp_list;
 pub mod stat;
@@ -36,7 +37,7 @@ use crate::explore::{Model, Outcome, Part, explore, explore_noting};
 use crate::session::{Call, Plant};
 use crate::stage::{Sizes, Stage};
 
-/// All models on an allocator; those on a list or a ring are in [`smp_list`] and [`ring`].
+/// All models on an allocator; others are in [`smp_list`], [`ring`] and [`runtime`].
 pub fn all() -> impl Iterator<Item = &'static Model> {
     [
         lock::MODELS,
@@ -66,7 +67,10 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
 /// Returns the names of all models, in the order of the files.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let on_lists = smp_list::MODELS.iter().chain(smp_list::CROWDS).map(|model| model.name);
-    all().map(|model| model.name).chain(on_lists).chain(ring::MODELS.iter().map(|model| model.name))
+    let on_rings = ring::MODELS.iter().map(|model| model.name);
+    let of_runtime =
+        runtime::MODELS.iter().map(|model| model.name).chain(runtime::LEASES.iter().map(|model| model.name));
+    all().map(|model| model.name).chain(on_lists).chain(on_rings).chain(of_runtime)
 }
 
 /// Runs `$call` on the model of a name, whatever its stage is; `None` if there is none.
@@ -74,7 +78,10 @@ macro_rules! named {
     ($name:ident, $call:expr) => {{
         let on_lists = || smp_list::named($name).map($call);
         let on_rings = || ring::MODELS.iter().find(|model| model.name == $name).map($call);
-        all().find(|model| model.name == $name).map($call).or_else(on_lists).or_else(on_rings)
+        let of_runtime = || runtime::MODELS.iter().find(|model| model.name == $name).map($call);
+        let of_leases = || runtime::LEASES.iter().find(|model| model.name == $name).map($call);
+        let on_allocators = all().find(|model| model.name == $name).map($call);
+        on_allocators.or_else(on_lists).or_else(on_rings).or_else(of_runtime).or_else(of_leases)
     }};
 }
 

@@ -1,4 +1,4 @@
-//! Every ordering, wait and fence of the core is needed: a model fails when it is one step weaker.
+//! Every ordering, wait and fence of the core and of the runtime is needed: a model fails when it is one step weaker.
 //!
 //! The sites are found in the sources. The table of `docs/memory-ordering.md` names for each site the models that fail
 //! without it, of which the first runs here. Where no program can tell, the table gives the reason.
@@ -21,11 +21,21 @@ use crate::table::Row;
 
 /// Heading of the core's table.
 const CORE: &str = "## The table";
+/// Heading of the runtime's table.
+const RUNTIME: &str = "## The table of the runtime";
+/// The runtime's file that translates the core's orderings to the standard library's, one by one.
+const TRANSLATION: &str = "words.rs";
 /// Most weaker orderings of the core that no model finds. Waits are not counted: the machine has none that is relaxed.
 const SURVIVORS: usize = 8;
+/// Most weaker orderings of the runtime that no model finds, but for fences of the compiler.
+const RUNTIME_SURVIVORS: usize = 9;
 
 fn core() -> Vec<Site> {
-    sites::of_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../framewright/src"))
+    sites::of_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../framewright/src"), &[])
+}
+
+fn runtime() -> Vec<Site> {
+    sites::of_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../framewright-rt/src"), &[TRANSLATION])
 }
 
 fn plant(site: &Site, weaker: &str) -> Plant {
@@ -57,8 +67,10 @@ fn differences(sites: &[Site], rows: &[Row]) -> Vec<String> {
 
 #[test]
 fn every_ordering_has_a_row() {
-    let differences = differences(&core(), &table::read(CORE));
-    assert!(differences.is_empty(), "docs/memory-ordering.md:\n{}", differences.join("\n"));
+    for (sites, heading) in [(core(), CORE), (runtime(), RUNTIME)] {
+        let differences = differences(&sites, &table::read(heading));
+        assert!(differences.is_empty(), "docs/memory-ordering.md, {heading}:\n{}", differences.join("\n"));
+    }
 }
 
 #[test]
@@ -83,6 +95,26 @@ fn a_new_ordering_and_a_stale_row_are_found() {
     assert_eq!(found, wanted);
 }
 
+/// The runtime names the standard library's orderings alone, and its fences are functions.
+#[test]
+fn a_new_ordering_of_the_standard_library_is_found() {
+    let source = "use std::sync::atomic::Ordering::{self, Acquire, Relaxed, SeqCst};
+    fn wake(word: &AtomicU32) {
+        word.fetch_add(1, SeqCst);
+        fence(Ordering::SeqCst);
+        atomic::compiler_fence(SeqCst);
+        let _ = (word.load(Acquire), word.load(Relaxed), Kind::Release);
+    }
+    #[cfg(test)] mod tests { fn t() { word.load(SeqCst); } }";
+    let wanted = [
+        "no row: `new.rs::wake` | `compiler_fence` | skipped",
+        "no row: `new.rs::wake` | `fence` | skipped",
+        "no row: `new.rs::wake` | `word.fetch_add(SeqCst)` | acquire-release",
+        "no row: `new.rs::wake` | `word.load(Acquire)` | relaxed",
+    ];
+    assert_eq!(differences(&sites::of_text("new.rs", source), &[]), wanted);
+}
+
 #[test]
 #[should_panic(expected = "orderings in calls, and in all")]
 fn an_ordering_in_a_macro_is_found() {
@@ -94,6 +126,9 @@ fn few_weaker_orderings_survive() {
     let is_choice = |row: &Row| row.models.is_empty() && !row.call.contains("wait_while");
     let survivors: Vec<Row> = table::read(CORE).into_iter().filter(is_choice).collect();
     assert!(survivors.len() <= SURVIVORS, "{} survive: {survivors:#?}", survivors.len());
+    let is_processors = |row: &Row| row.models.is_empty() && !row.call.starts_with("compiler_fence");
+    let survivors: Vec<Row> = table::read(RUNTIME).into_iter().filter(is_processors).collect();
+    assert!(survivors.len() <= RUNTIME_SURVIVORS, "{} survive: {survivors:#?}", survivors.len());
 }
 
 #[test]
@@ -108,24 +143,29 @@ fn every_litmus_test_has_a_row() {
 
 #[test]
 fn weaker_orderings_of_locks_and_lists_are_found() {
-    find(|site| site.file.starts_with("sync/"));
+    find(CORE, core(), |site| site.file.starts_with("sync/"));
 }
 
 #[test]
 fn weaker_orderings_of_per_cpu_lists_are_found() {
-    find(|site| site.file.starts_with("pcp/"));
+    find(CORE, core(), |site| site.file.starts_with("pcp/"));
 }
 
 #[test]
 fn weaker_orderings_elsewhere_are_found() {
-    find(|site| !["sync/", "pcp/"].iter().any(|folder| site.file.starts_with(folder)));
+    find(CORE, core(), |site| !["sync/", "pcp/"].iter().any(|folder| site.file.starts_with(folder)));
+}
+
+#[test]
+fn weaker_orderings_of_the_runtime_are_found() {
+    find(RUNTIME, runtime(), |_| true);
 }
 
 /// Runs for each weaker ordering of some sites the first model that the table names.
-fn find(are_wanted: impl Fn(&Site) -> bool) {
-    let rows = table::read(CORE);
+fn find(heading: &str, sites: Vec<Site>, are_wanted: impl Fn(&Site) -> bool) {
+    let rows = table::read(heading);
     let mut missed = Vec::new();
-    for site in core().iter().filter(|site| is_chosen(site) && are_wanted(site)) {
+    for site in sites.iter().filter(|site| is_chosen(site) && are_wanted(site)) {
         for row in rows.iter().filter(|row| (&row.function, &row.call) == (&site.function, &site.call)) {
             let Some(model) = row.models.first() else { continue };
             let name = format!("{} {} {}", row.function, row.call, row.weaker);
@@ -164,7 +204,7 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 #[ignore = "takes an hour for all sites"]
 fn search() {
-    let sites: Vec<Site> = core().into_iter().filter(is_chosen).collect();
+    let sites: Vec<Site> = core().into_iter().chain(runtime()).filter(is_chosen).collect();
     let only = std::env::var("MODELS").unwrap_or_default();
     let limit = Duration::from_secs(number("SECONDS", 10));
     explore::limit(Some(limit));

@@ -5,15 +5,20 @@ use std::fs;
 use std::path::Path;
 
 use framewright::machine::Ordering;
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Expr, ExprMethodCall, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Member, TraitItemFn, Type,
+    Attribute, Expr, ExprCall, ExprMethodCall, ImplItemFn, ItemEnum, ItemFn, ItemImpl, ItemMod, ItemTrait, ItemUse,
+    Member, TraitItemFn, Type,
 };
 
 /// Methods of the machine that are fences. Their own definitions pass the call on, and are no sites.
 const FENCES: [&str; 4] = ["fence", "light_fence", "front_fence", "heavy_fence"];
+/// Functions of the standard library that are fences.
+const STD_FENCES: [&str; 2] = ["fence", "compiler_fence"];
+/// The ordering of the standard library that the core's words do not have.
+const TOTAL: &str = "SeqCst";
 /// Orderings that are stronger than relaxed.
 const ORDERINGS: [(&str, Ordering); 3] =
     [("Acquire", Ordering::Acquire), ("Release", Ordering::Release), ("AcqRel", Ordering::AcqRel)];
@@ -23,6 +28,8 @@ const ORDERINGS: [(&str, Ordering); 3] =
 pub(crate) enum Orders {
     /// It has an ordering.
     As(Ordering),
+    /// It has the ordering that only the standard library has.
+    Total,
     /// It is a wait, which acquires.
     Wait,
     /// It is a fence.
@@ -34,6 +41,7 @@ impl Orders {
     pub(crate) fn weaker(self) -> Vec<(&'static str, Ordering)> {
         match self {
             Orders::As(Ordering::AcqRel) => vec![("acquire", Ordering::Acquire), ("release", Ordering::Release)],
+            Orders::Total => vec![("acquire-release", Ordering::AcqRel)],
             Orders::As(_) | Orders::Wait => vec![("relaxed", Ordering::Relaxed)],
             Orders::Fence => vec![("skipped", Ordering::Relaxed)],
         }
@@ -55,10 +63,10 @@ pub(crate) struct Site {
     pub(crate) at: (usize, usize),
 }
 
-/// Returns the sites of all sources below a folder.
-pub(crate) fn of_folder(root: &Path) -> Vec<Site> {
+/// Returns the sites of all sources below a folder, but for those of some files.
+pub(crate) fn of_folder(root: &Path, but: &[&str]) -> Vec<Site> {
     let mut sites = Vec::new();
-    for file in sources(root, root) {
+    for file in sources(root, root).into_iter().filter(|file| !but.contains(&file.as_str())) {
         let text = fs::read_to_string(root.join(&file)).expect("a source");
         sites.extend(of_text(&file, &text));
     }
@@ -86,11 +94,10 @@ pub(crate) fn sources(root: &Path, folder: &Path) -> Vec<String> {
 /// An ordering stands where no call is understood, for example in a macro.
 pub(crate) fn of_text(file: &str, text: &str) -> Vec<Site> {
     let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let mut scan = Scan { file, owner: None, function: None, sites: Vec::new(), tested: 0 };
+    let mut scan = Scan { file, owner: None, function: None, sites: Vec::new(), apart: 0, understood: 0 };
     scan.visit_file(&parsed);
-    let written = orderings(text.parse().expect("it was parsed before")) - scan.tested;
-    let understood = scan.sites.iter().filter(|site| matches!(site.orders, Orders::As(_))).count();
-    assert_eq!(understood, written, "{file}: orderings in calls, and in all");
+    let written = orderings(text.parse().expect("it was parsed before")) - scan.apart;
+    assert_eq!(scan.understood, written, "{file}: orderings in calls, and in all");
     let mut sites = scan.sites;
     sites.sort_by_key(|site| site.at);
     let mut equal = BTreeMap::new();
@@ -104,15 +111,21 @@ pub(crate) fn of_text(file: &str, text: &str) -> Vec<Site> {
     sites
 }
 
-/// Returns the number of orderings stronger than relaxed that are written as `Ordering::Name`.
+/// Returns whether a name is that of an ordering stronger than relaxed.
+fn is_ordering(name: &str) -> bool {
+    name == TOTAL || ORDERINGS.iter().any(|(ordering, _)| *ordering == name)
+}
+
+/// Returns the number of orderings stronger than relaxed: written as `Ordering::Name`, or as `Name` alone.
 fn orderings(tokens: TokenStream) -> usize {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    let is = |token: Option<&TokenTree>, text: &str| token.is_some_and(|token| token.to_string() == text);
+    let is =
+        |at: Option<usize>, text: &str| at.and_then(|at| tokens.get(at)).is_some_and(|token| token.to_string() == text);
     let own = |(at, token): (usize, &TokenTree)| match token {
         TokenTree::Group(group) => orderings(group.stream()),
-        TokenTree::Ident(_) if is(Some(token), "Ordering") => {
-            let path = is(tokens.get(at + 1), ":") && is(tokens.get(at + 2), ":");
-            usize::from(path && ORDERINGS.iter().any(|(name, _)| is(tokens.get(at + 3), name)))
+        TokenTree::Ident(name) if is_ordering(&name.to_string()) => {
+            let is_path = is(at.checked_sub(1), ":");
+            usize::from(!is_path || is(at.checked_sub(3), "Ordering"))
         }
         _ => 0,
     };
@@ -125,8 +138,10 @@ struct Scan<'f> {
     owner: Option<String>,
     function: Option<String>,
     sites: Vec<Site>,
-    /// Orderings in tests.
-    tested: usize,
+    /// Orderings in tests, imports and definitions.
+    apart: usize,
+    /// Orderings in calls that are sites.
+    understood: usize,
 }
 
 impl Scan<'_> {
@@ -142,11 +157,16 @@ impl Scan<'_> {
                 && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
         });
         if is_test {
-            let text = item.span().source_text().expect("the source is at hand");
-            self.tested += orderings(text.parse().expect("it was parsed before"));
+            self.set_apart(item);
         } else {
             go(self, item);
         }
+    }
+
+    /// Leaves the orderings of an item out.
+    fn set_apart(&mut self, item: &impl Spanned) {
+        let text = item.span().source_text().expect("the source is at hand");
+        self.apart += orderings(text.parse().expect("it was parsed before"));
     }
 
     fn within(&mut self, name: &syn::Ident, go: impl FnOnce(&mut Self)) {
@@ -162,16 +182,21 @@ impl Scan<'_> {
         self.owner = outer;
     }
 
-    fn note(&mut self, call: &ExprMethodCall, orders: Orders) {
+    fn note_method(&mut self, call: &ExprMethodCall, orders: Orders) {
         let method = call.method.to_string();
         let text = match orders {
             Orders::As(ordering) => format!("{}.{method}({ordering:?})", word(&call.receiver)),
+            Orders::Total => format!("{}.{method}({TOTAL})", word(&call.receiver)),
             Orders::Wait => format!("{}.{method}", word(&call.receiver)),
             Orders::Fence => method,
         };
+        self.note(text, call.method.span(), orders);
+    }
+
+    fn note(&mut self, text: String, span: Span, orders: Orders) {
         let name = self.file.rsplit('/').next().unwrap_or(self.file);
         let path = [Some(name.to_owned()), self.owner.clone(), self.function.clone()];
-        let start = call.method.span().start();
+        let start = span.start();
         self.sites.push(Site {
             file: self.file.to_owned(),
             function: path.into_iter().flatten().collect::<Vec<_>>().join("::"),
@@ -198,14 +223,15 @@ fn word(receiver: &Expr) -> String {
     }
 }
 
-/// Returns the ordering that a call names.
-fn ordering_of(call: &ExprMethodCall) -> Option<Ordering> {
+/// Returns the orderings stronger than relaxed that a call names.
+fn orderings_of<'a>(arguments: impl Iterator<Item = &'a Expr>) -> Vec<Orders> {
     let named = |argument: &Expr| {
         let Expr::Path(path) = argument else { return None };
         let name = path.path.segments.last()?.ident.to_string();
-        ORDERINGS.iter().find(|(text, _)| *text == name).map(|&(_, ordering)| ordering)
+        let known = ORDERINGS.iter().find(|(text, _)| *text == name).map(|&(_, ordering)| Orders::As(ordering));
+        known.or((name == TOTAL).then_some(Orders::Total))
     };
-    call.args.iter().find_map(named)
+    arguments.filter_map(named).collect()
 }
 
 impl<'s> Visit<'s> for Scan<'_> {
@@ -239,13 +265,33 @@ impl<'s> Visit<'s> for Scan<'_> {
 
     fn visit_expr_method_call(&mut self, call: &'s ExprMethodCall) {
         visit::visit_expr_method_call(self, call);
-        let method = call.method.to_string();
-        if let Some(ordering) = ordering_of(call) {
-            self.note(call, Orders::As(ordering));
+        let (method, orderings) = (call.method.to_string(), orderings_of(call.args.iter()));
+        self.understood += orderings.len();
+        if let Some(&orders) = orderings.first() {
+            self.note_method(call, orders);
         } else if method == "wait_while" {
-            self.note(call, Orders::Wait);
+            self.note_method(call, Orders::Wait);
         } else if FENCES.contains(&&*method) && !self.function.as_deref().is_some_and(|name| FENCES.contains(&name)) {
-            self.note(call, Orders::Fence);
+            self.note_method(call, Orders::Fence);
         }
+    }
+
+    fn visit_expr_call(&mut self, call: &'s ExprCall) {
+        visit::visit_expr_call(self, call);
+        let Expr::Path(path) = &*call.func else { return };
+        let Some(name) = path.path.segments.last().map(|segment| &segment.ident) else { return };
+        let count = orderings_of(call.args.iter()).len();
+        if count != 0 && STD_FENCES.iter().any(|fence| name == fence) {
+            self.understood += count;
+            self.note(name.to_string(), name.span(), Orders::Fence);
+        }
+    }
+
+    fn visit_item_enum(&mut self, item: &'s ItemEnum) {
+        self.set_apart(item);
+    }
+
+    fn visit_item_use(&mut self, item: &'s ItemUse) {
+        self.set_apart(item);
     }
 }

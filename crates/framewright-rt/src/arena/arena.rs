@@ -1,11 +1,17 @@
 //! The arena as a value: its memory by address and number, its allocator, its threads and its reports.
+//!
+//! # Why the unsafe code is right
+//!
+//! The calls that could give a frame a second owner, or change its bytes without its owner, are unsafe:
+//! [`Arena::allocator`], [`Arena::memfd`] and [`Arena::discard`]. Their callers own what they name. All other calls
+//! hand out an allocator that can be looked at alone.
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -22,6 +28,7 @@ use super::owners::{LeakReport, OwnerTable, Owners};
 use super::reclaim::{BackgroundReclaim, Job};
 use super::sizing::Sizing;
 use super::state::ArenaState;
+use super::workers::Workers;
 use crate::background::{Background, DrainIdle};
 use crate::contents::Memory;
 use crate::error::ArenaError;
@@ -68,7 +75,7 @@ impl Arena {
         (report, owners, leaks): (ArenaReport, OwnerTable, Option<LeakReport>),
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
-        let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
+        let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), Workers::default());
         let state = ArenaState::new(allocator);
         let inner = Inner { state, _metadata: metadata, owners, ledger, memory, pool, refused, quiet, at_work, sizing };
         let inner = Arc::new(inner);
@@ -185,10 +192,8 @@ impl Arena {
     #[inline]
     pub fn address(&self, pfn: Pfn) -> Option<NonNull<u8>> {
         let offset = pfn.0.checked_sub(self.first.0)?;
-        // SAFETY: within the arena's memory, which is one object.
-        self.frames()
-            .contains(pfn)
-            .then(|| unsafe { self.inner.memory.start().add((offset as usize) << self.page_shift) })
+        let place = || self.inner.memory.place_of((offset as usize) << self.page_shift, self.page_size());
+        self.frames().contains(pfn).then(|| place().cast())
     }
 
     /// The frame that an address lies in; none if it is not the arena's.
@@ -292,12 +297,6 @@ impl Arena {
         self.inner.free(pfn, order);
     }
 
-    /// The bytes of a block; none if it is not the arena's.
-    pub(crate) fn block(&self, pfn: Pfn, order: Order) -> Option<NonNull<[u8]>> {
-        let bytes = (order.frames() as usize) << self.page_shift;
-        self.address(pfn).map(|start| NonNull::slice_from_raw_parts(start, bytes))
-    }
-
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.inner.pool
     }
@@ -335,9 +334,14 @@ impl Arena {
     /// Address of a frame that is known to be the arena's.
     #[inline]
     pub(crate) fn address_of(&self, pfn: Pfn) -> NonNull<u8> {
-        let offset = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
-        // SAFETY: the allocator hands out frames of the arena only.
-        unsafe { self.inner.memory.start().add(offset) }
+        let (base, offset) = self.place_of(pfn);
+        base.map_addr(|base| base.saturating_add(offset))
+    }
+
+    /// The memory's start, and the distance of a frame that is known to be the arena's.
+    #[inline]
+    pub(super) fn place_of(&self, pfn: Pfn) -> (NonNull<u8>, usize) {
+        (self.inner.memory.start(), (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift)
     }
 
     pub(crate) const fn page_shift(&self) -> u8 {

@@ -5,8 +5,12 @@
 //! it, in both processes. No change of the arena's size is under way either. The child, which has none of the other
 //! threads, first finishes their operations. Shared and huge memory is not copied, and has no hook here: the child
 //! refuses.
+//!
+//! # Why the unsafe code is right
+//!
+//! The frozen allocator borrows from an arena in which it has a share. The arena's value never leaves its `Arc`, and
+//! the share is a field below the borrowers, so it is dropped after them.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +42,7 @@ struct AtRest {
 impl Drop for AtRest {
     fn drop(&mut self) {
         if fork::generation() != self.generation {
-            self.inner.at_work.store(0, Relaxed);
+            self.inner.at_work.forget();
             self.frozen.settle();
         }
     }

@@ -3,6 +3,13 @@
 //! Everything is checked before the first system call. Then the memory is mapped and each node's part is placed.
 //! Transparent huge pages are switched on or off, and pages are made if asked for. Then the descriptors' memory is
 //! mapped, and the allocator is booted over both. If any step fails, the owners of all earlier parts give them back.
+//!
+//! # Why the unsafe code is right
+//!
+//! An arena owns three things that refer to one another: memory, descriptors, and the allocator.
+//! [`super::inner::Inner`] declares the allocator first, so it is dropped first, here too when a step fails. Boot asks
+//! for the descriptors once. Memory is the arena's own mapping, or the caller of [`ArenaBuilder::build_in`] promises
+//! what a mapping would. The lease that is given up is of a machine that only this thread has, and it has no pin of it.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -223,9 +230,7 @@ impl ArenaBuilder {
     /// Tells the program's hook of the memory that is present at first.
     fn tell_commit(&self, shape: &Shape, memory: &ArenaMemory, pool: &Pool) -> Result<(), ArenaError> {
         for (_, part) in self.present(shape) {
-            // SAFETY: within the memory.
-            let start = unsafe { memory.start().add(part.start) };
-            self.hooks.commit(NonNull::slice_from_raw_parts(start, part.len()), pool.panics())?;
+            self.hooks.commit(memory.place_of(part.start, part.len()), pool.panics())?;
         }
         Ok(())
     }

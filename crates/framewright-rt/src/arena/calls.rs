@@ -1,6 +1,11 @@
 //! The parties that are asked for an arena's memory, and their order.
 //!
 //! Movable pages come first, then the shrinkers, and last the program's own callbacks.
+//!
+//! # Why the unsafe code is right
+//!
+//! The allocator calls `migrate` through the arena's own machine. It names a block that it has just allocated in the
+//! arena's memory, and uses it when the call has returned. The pool's memory is the arena's ([`super::build`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +14,7 @@ use framewright::machine::{Busy, Need};
 use framewright::{Order, Pfn};
 
 use crate::callbacks::Callbacks;
+use crate::contents::Given;
 use crate::movable::{self, PageOwner, Pool, Shrink};
 
 /// The parties that are asked for memory.
@@ -67,7 +73,8 @@ impl Callbacks for Calls {
             let own = self.own.as_ref().ok_or(Busy)?;
             return self.pool.panics().catch(|| own.migrate(from, to, order)).unwrap_or(Err(Busy));
         }
-        // SAFETY: the allocator gave us `to`, which is a block of its arena, for this call.
-        unsafe { self.pool.migrate(from, to, order) }
+        // SAFETY: the allocator gave us `to`, which is a block of its arena, and of the pool's memory, for this call.
+        let to = unsafe { Given::new(to, order) };
+        self.pool.migrate(from, &to)
     }
 }

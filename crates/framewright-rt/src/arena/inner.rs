@@ -1,6 +1,6 @@
 //! An arena's allocator with its memory, and the background work inside it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use super::metadata::Metadata;
 use super::owners::OwnerTable;
 use super::sizing::Sizing;
 use super::state::ArenaState;
+use super::workers::Workers;
 use crate::ledger::entries::Ledger;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
 use crate::owner::Owner;
+use crate::words::NativeWord;
 
 /// Tries of a free that finds its zone's list of deferred frees busy.
 const FREE_TRIES: u32 = 1_000;
@@ -39,7 +41,7 @@ pub(crate) struct Inner {
     /// Threads of background reclaim that are at work.
     ///
     /// They begin with `quiet` held, but do not hold it while they call other code.
-    pub(super) at_work: AtomicUsize,
+    pub(super) at_work: Workers<NativeWord<AtomicUsize>>,
     pub(super) sizing: Sizing,
 }
 
@@ -204,14 +206,14 @@ impl Inner {
 
     pub(super) fn at_work(&self) -> AtWork<'_> {
         let _quiet = self.quiet();
-        self.at_work.fetch_add(1, SeqCst);
+        self.at_work.begin();
         AtWork(self)
     }
 
     /// Awaits that no background work is under way; none begins as long as the guard lives.
     pub(super) fn rest(&self) -> MutexGuard<'_, ()> {
         let quiet = self.quiet();
-        while self.at_work.load(SeqCst) != 0 {
+        while !self.at_work.is_none() {
             std::thread::sleep(NAP);
         }
         quiet
@@ -229,7 +231,6 @@ impl AtWork<'_> {
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        // In a child that was forked meanwhile, no thread is at work.
-        let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
+        self.0.at_work.end();
     }
 }

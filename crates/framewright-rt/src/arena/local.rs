@@ -1,4 +1,9 @@
 //! A thread that makes many calls in a row.
+//!
+//! # Why the unsafe code is right
+//!
+//! A [`LocalArena`] has a pinned CPU of the allocator of its own arena: [`Arena::local`] makes both. So a block that it
+//! allocates is a block of that arena, and its number is turned into a [`Pages`] once.
 
 use std::fmt;
 

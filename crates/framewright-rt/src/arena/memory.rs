@@ -1,4 +1,11 @@
 //! The memory that an arena manages.
+//!
+//! # Why the unsafe code is right
+//!
+//! A mapping is accessible between [`ArenaMemory::commit`] and [`ArenaMemory::decommit`], and its contents go in
+//! [`ArenaMemory::decommit`] and [`ArenaMemory::discard`] alone. Both are unsafe: their caller says that there is no
+//! reference to that memory. For memory that was handed in they do nothing; its owner made the promises of
+//! [`super::ArenaBuilder::build_in`].
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -7,7 +14,7 @@ use framewright::NodeId;
 
 use super::backing::{Backing, Outcome, Transparent};
 use crate::error::ArenaError;
-use crate::os::{Advice, Backed, Call, HugePage, Mapping, OsError, Placement, node_of, place};
+use crate::os::{Advice, Backed, Call, Forget, HugePage, Mapping, OsError, Placement, node_of, place};
 
 /// ArenaMemory of one kind, mapped until it is dropped; or the caller's.
 pub(super) enum ArenaMemory {
@@ -38,19 +45,14 @@ impl ArenaMemory {
             Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
             Backing::Memfd | Backing::File => {
                 let file = file.ok_or(ArenaError::NoFile)?;
-                let mapping = Mapping::new(Backed::File(file.as_fd(), 0), len, align)?;
-                if may_grow {
-                    // SAFETY: just mapped, so no code refers to it.
-                    unsafe { mapping.deny(0, mapping.len())? };
-                }
-                (mapping, Some(file))
+                let backed = if may_grow { Backed::ReservedFile(file.as_fd()) } else { Backed::File(file.as_fd(), 0) };
+                (Mapping::new(backed, len, align)?, Some(file))
             }
             Backing::Hugetlb(page) => {
                 let mapping = Mapping::new(Backed::Huge(page.shift()), len, align.max(page.bytes() as usize));
                 let mapping = mapping.map_err(|error| from_pool(error, page, len))?;
                 // A copy for the child would need as many huge pages again, for want of which it would be killed.
-                // SAFETY: this advice changes no contents.
-                unsafe { mapping.advise(0, mapping.len(), Advice::NotInChildren)? };
+                mapping.advise(0, mapping.len(), Advice::NotInChildren)?;
                 (mapping, None)
             }
         };
@@ -68,6 +70,11 @@ impl ArenaMemory {
             ArenaMemory::Mapped { mapping, .. } => mapping.start(),
             ArenaMemory::Foreign { start, .. } => *start,
         }
+    }
+
+    /// Where `len` bytes from `at` on are. A place outside of the memory is no use, and no harm.
+    pub(super) fn place_of(&self, at: usize, len: usize) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.start().map_addr(|start| start.saturating_add(at)), len)
     }
 
     pub(super) const fn backing(&self) -> Option<Backing> {
@@ -105,8 +112,7 @@ impl ArenaMemory {
             Transparent::Never => Advice::NoHugePages,
         };
         match self {
-            // SAFETY: this advice changes no contents.
-            ArenaMemory::Mapped { mapping, .. } => match unsafe { mapping.advise(0, mapping.len(), advice) } {
+            ArenaMemory::Mapped { mapping, .. } => match mapping.advise(0, mapping.len(), advice) {
                 Ok(()) => Outcome::Done,
                 Err(error) => Outcome::Refused(error),
             },
@@ -117,8 +123,7 @@ impl ArenaMemory {
     /// Makes all pages of `len` bytes from `at` on.
     pub(super) fn populate(&self, at: usize, len: usize) -> Result<(), OsError> {
         match self {
-            // SAFETY: this advice changes no contents.
-            ArenaMemory::Mapped { mapping, .. } => unsafe { mapping.advise(at, len, Advice::Populate) },
+            ArenaMemory::Mapped { mapping, .. } => mapping.advise(at, len, Advice::Populate),
             ArenaMemory::Foreign { .. } => Ok(()),
         }
     }
@@ -141,7 +146,7 @@ impl ArenaMemory {
         match self {
             // SAFETY: the caller's promise.
             ArenaMemory::Mapped { mapping, file, .. } => unsafe {
-                mapping.advise(at, len, if file.is_some() { Advice::Punch } else { Advice::Forget })?;
+                mapping.forget(at, len, pages_of(file.as_ref()))?;
                 mapping.deny(at, len)
             },
             ArenaMemory::Foreign { .. } => Ok(()),
@@ -165,12 +170,16 @@ impl ArenaMemory {
     pub(super) unsafe fn discard(&self, at: usize, len: usize) -> Result<(), ArenaError> {
         self.how_to_discard()?;
         if let ArenaMemory::Mapped { mapping, file, .. } = self {
-            let advice = if file.is_some() { Advice::Punch } else { Advice::Forget };
             // SAFETY: the caller's promise.
-            unsafe { mapping.advise(at, len, advice)? };
+            unsafe { mapping.forget(at, len, pages_of(file.as_ref()))? };
         }
         Ok(())
     }
+}
+
+/// Whose contents go when memory is given back: those of this file, if there is one.
+fn pages_of(file: Option<&OwnedFd>) -> Forget {
+    if file.is_some() { Forget::Shared } else { Forget::Private }
 }
 
 /// Finds the meaning of a failure to map huge pages.

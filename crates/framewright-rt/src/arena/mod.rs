@@ -41,6 +41,7 @@ mod reclaim;
 mod resize;
 mod at_rest;
 mod inner;
+mod workers;
 mod owners;
 mod sizing;
 mod calls;

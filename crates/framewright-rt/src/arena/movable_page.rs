@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
 use framewright::request::{__GFP_MOVABLE, __GFP_RECLAIMABLE};
 use framewright::{AllocError, Pfn, Request};
 
 use super::arena::Arena;
-use crate::movable::Page;
+use crate::movable::{Locked, Page};
+use crate::view;
 
 /// A page that may move, and may be evicted. Freed when dropped.
 ///
@@ -70,16 +70,12 @@ impl MovablePage {
     ///
     /// It stays in place while the guard lives. Waits for a thread that writes or moves it, or asks its owner about it.
     pub fn read(&self) -> Option<Contents<'_>> {
-        let pin = self.entry.read();
-        let block = self.arena.block(pin.as_ref().copied()?, self.entry.order)?;
-        Some(Contents { block, _pin: pin })
+        self.entry.read().map(Contents)
     }
 
     /// Its contents, to be written; otherwise as [`MovablePage::read`].
     pub fn write(&self) -> Option<ContentsMut<'_>> {
-        let pin = self.entry.write();
-        let block = self.arena.block(pin.as_ref().copied()?, self.entry.order)?;
-        Some(ContentsMut { block, _pin: pin })
+        self.entry.write().map(ContentsMut)
     }
 }
 
@@ -98,27 +94,19 @@ impl fmt::Debug for MovablePage {
 
 /// A movable page's bytes. The page stays where it is as long as this lives.
 #[derive(Debug)]
-pub struct Contents<'a> {
-    /// No reference: none must be left when the lock is let go.
-    block: NonNull<[u8]>,
-    _pin: RwLockReadGuard<'a, Option<Pfn>>,
-}
+pub struct Contents<'a>(Locked<RwLockReadGuard<'a, Option<Pfn>>>);
 
 /// A movable page's bytes, to be written.
 ///
 /// The page stays where it is as long as this lives.
 #[derive(Debug)]
-pub struct ContentsMut<'a> {
-    block: NonNull<[u8]>,
-    _pin: RwLockWriteGuard<'a, Option<Pfn>>,
-}
+pub struct ContentsMut<'a>(Locked<RwLockWriteGuard<'a, Option<Pfn>>>);
 
 impl Deref for Contents<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block is the page's, which is locked for reading, so no code writes to it.
-        unsafe { self.block.as_ref() }
+        view::read(&self.0)
     }
 }
 
@@ -126,14 +114,12 @@ impl Deref for ContentsMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block is the page's, which is locked.
-        unsafe { self.block.as_ref() }
+        view::read(&self.0)
     }
 }
 
 impl DerefMut for ContentsMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this value is borrowed uniquely.
-        unsafe { self.block.as_mut() }
+        view::write(&mut self.0)
     }
 }

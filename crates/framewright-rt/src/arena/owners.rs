@@ -14,7 +14,7 @@ use framewright::machine::Machine;
 use framewright::tags::{Group, Tag, TaggedBlock, Tags};
 use framewright::{Allocator, Order, Pfn};
 
-use super::metadata::Words;
+use super::metadata::FrameWords;
 use crate::native::Native;
 use crate::os::OsError;
 use crate::owner::Owner;
@@ -25,14 +25,14 @@ pub(crate) const KEPT: bool = cfg!(any(debug_assertions, feature = "owners"));
 const MOST: usize = 4096 + 1024 + 2;
 
 /// The table of an arena's owners; none in an arena that keeps none.
-pub(super) struct OwnerTable(Option<Words>);
+pub(super) struct OwnerTable(Option<FrameWords>);
 
 impl OwnerTable {
     /// Maps the table of an allocator, if it is wanted.
     pub(super) fn new(pages: &Allocator<'static, Native>, wanted: bool) -> Result<OwnerTable, OsError> {
         // The clock starts here, and not in a signal handler, which might wait for the call that it interrupted.
         let _ = pages.machine().now();
-        let words = (KEPT && wanted).then(|| Words::new(Tags::words(pages)));
+        let words = (KEPT && wanted).then(|| FrameWords::new(Tags::words(pages)));
         words.transpose().map(OwnerTable)
     }
 

@@ -7,6 +7,14 @@
 //! A drop cannot report an error and must not panic. A free may be refused, because other code freed the block by its
 //! number, or its descriptor was damaged. It is then counted in [`Arena::refused_frees`], and the frames stay as they
 //! are.
+//!
+//! # Why the unsafe code is right
+//!
+//! A [`Block`] is the one owner of an allocated block of its arena. Its fields are private, so each is made in this
+//! file or by `Block::new`, which is unsafe: from a block that was just allocated, from one that its caller owns by
+//! promise, or from a part of a block that was taken apart. It is unmade in this file as well: by its drop, which frees
+//! it, by [`Block::into_raw`], and by [`Block::split`]. Nothing copies it. The allocator hands a frame out once, and
+//! frees through its own interface are unsafe to reach ([`Arena::allocator`]). So no other value has these bytes.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -19,6 +27,7 @@ use framewright::{AllocError, FreeError, Order, Pfn, PfnRange, Request, Why};
 use super::arena::Arena;
 use crate::error::ArenaError;
 use crate::owner::Owner;
+use crate::view::{self, Piece, Reads, Writes};
 
 /// Blocks of a bulk request that are asked for at a time.
 const BULK: usize = 256;
@@ -32,6 +41,7 @@ impl Handle for &Arena {}
 impl Handle for Arc<Arena> {}
 
 mod sealed {
+    #[expect(unnameable_types, reason = "so that no other crate implements it")]
     pub trait Sealed {}
 }
 
@@ -67,8 +77,7 @@ impl Arena {
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
         self.inner.record(PfnRange::block(pfn, request.order), self.inner.owners.caller());
-        // SAFETY: just allocated with this order.
-        Ok(unsafe { Pages::new(self, pfn, request.order) })
+        Ok(Block { arena: self, pfn, order: request.order })
     }
 
     /// Allocates a block that keeps the arena alive.
@@ -79,8 +88,7 @@ impl Arena {
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
         let pfn = self.inner.allocator().alloc(request)?;
         self.inner.record(PfnRange::block(pfn, request.order), self.inner.owners.caller());
-        // SAFETY: just allocated with this order.
-        Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
+        Ok(Block { arena: Arc::clone(self), pfn, order: request.order })
     }
 
     /// Allocates up to `count` blocks and appends them to `out`; returns their number.
@@ -113,8 +121,7 @@ impl Arena {
             };
             out.extend(chunk[..served].iter().map(|&pfn| {
                 self.inner.record(PfnRange::block(pfn, request.order), owner);
-                // SAFETY: just allocated with this order.
-                unsafe { Pages::new(self, pfn, request.order) }
+                Block { arena: self, pfn, order: request.order }
             }));
             done += served;
             if served < wanted {
@@ -142,8 +149,7 @@ impl<H: Handle> Block<H> {
     /// No block of this order is allocated there; the error has the actual state.
     pub unsafe fn from_raw(arena: H, pfn: Pfn, order: Order) -> Result<Self, FreeError> {
         arena.find(pfn, order)?;
-        // SAFETY: the block is allocated, and its owner is the caller, by the caller's promise.
-        Ok(unsafe { Block::new(arena, pfn, order) })
+        Ok(Block { arena, pfn, order })
     }
 
     /// Like [`Block::from_raw`], without a look at what is allocated there.
@@ -154,8 +160,7 @@ impl<H: Handle> Block<H> {
     /// The caller owns a block of this order that begins there, and makes no other owner of it.
     #[inline]
     pub unsafe fn from_raw_unchecked(arena: H, pfn: Pfn, order: Order) -> Self {
-        // SAFETY: the block is allocated, and its owner is the caller, by the caller's promise.
-        unsafe { Block::new(arena, pfn, order) }
+        Block { arena, pfn, order }
     }
 
     /// Releases the block without freeing it: the caller owns its number and order now.
@@ -240,22 +245,31 @@ impl<H: Handle> Drop for Block<H> {
     }
 }
 
+// SAFETY: mapped as long as the arena lives, of which the handle has a share. The value owns the block.
+unsafe impl<H: Handle> Reads for Block<H> {
+    #[inline(always)]
+    fn place(&self) -> Piece {
+        let (base, offset) = self.arena.place_of(self.pfn);
+        (base, offset, self.len())
+    }
+}
+
+// SAFETY: as above; the block has one owner.
+unsafe impl<H: Handle> Writes for Block<H> {}
+
 impl<H: Handle> Deref for Block<H> {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped as long as the arena lives, initialized by the kernel, and owned by this value: written only
-        // through a unique borrow of it.
-        unsafe { std::slice::from_raw_parts(self.address().as_ptr(), self.len()) }
+        view::read(self)
     }
 }
 
 impl<H: Handle> DerefMut for Block<H> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this value is borrowed uniquely.
-        unsafe { std::slice::from_raw_parts_mut(self.address().as_ptr(), self.len()) }
+        view::write(self)
     }
 }
 
@@ -281,8 +295,8 @@ impl<H: Handle> Iterator for Split<H> {
         }
         let pfn = self.frames.start;
         self.frames.start = pfn.add(self.order.frames());
-        // SAFETY: one of the blocks that the split made; each is named once.
-        Some(unsafe { Block::new(self.arena.clone(), pfn, self.order) })
+        // One of the blocks that the split made; each is named once.
+        Some(Block { arena: self.arena.clone(), pfn, order: self.order })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

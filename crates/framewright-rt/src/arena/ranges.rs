@@ -4,6 +4,11 @@
 //! allocator takes a block and frees its tail, or finds free pages that lie side by side.
 //!
 //! Rejected: a method for a range's part. Its owner frees the whole, or keeps it.
+//!
+//! # Why the unsafe code is right
+//!
+//! A [`PageRange`] is the one owner of its frames, as a block is ([`super::pages`]): its fields are private, and each
+//! is made in this file of frames that were just allocated, or by [`PageRange::new`], which is unsafe.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -15,6 +20,7 @@ use framewright::{AllocError, Order, PfnRange, Request};
 
 use super::arena::Arena;
 use super::pages::Handle;
+use crate::view::{self, Piece, Reads, Writes};
 
 /// Allocated pages side by side, freed when dropped. It dereferences to their bytes.
 pub struct PageRange<H: Handle> {
@@ -150,20 +156,30 @@ impl<H: Handle> Drop for PageRange<H> {
     }
 }
 
+// SAFETY: the pages lie side by side in the arena's memory, which is one object. They are mapped as long as the arena
+// lives, of which the handle has a share. The value owns them.
+unsafe impl<H: Handle> Reads for PageRange<H> {
+    #[inline(always)]
+    fn place(&self) -> Piece {
+        let (base, offset) = self.arena.place_of(self.frames.start);
+        (base, offset, self.len())
+    }
+}
+
+// SAFETY: as above; the pages have one owner.
+unsafe impl<H: Handle> Writes for PageRange<H> {}
+
 impl<H: Handle> Deref for PageRange<H> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the pages lie side by side in the arena's memory, which is one object. They are mapped as long as the
-        // arena lives, initialized by the kernel, and owned by this value: written only through a unique borrow of it.
-        unsafe { std::slice::from_raw_parts(self.address().as_ptr(), self.len()) }
+        view::read(self)
     }
 }
 
 impl<H: Handle> DerefMut for PageRange<H> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this value is borrowed uniquely.
-        unsafe { std::slice::from_raw_parts_mut(self.address().as_ptr(), self.len()) }
+        view::write(self)
     }
 }
 

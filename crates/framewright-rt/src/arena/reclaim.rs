@@ -13,7 +13,7 @@
 use std::fmt;
 use std::io;
 use std::mem::replace;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use super::inner::Inner;
 use crate::callbacks::Callbacks;
 use crate::thread::Thread;
 use crate::waiters::Waiters;
+use crate::words::NativeWord;
 
 /// How often is looked whether memory is scattered (Linux: `HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
 const LOOK: Duration = Duration::from_millis(500);
@@ -99,7 +100,7 @@ impl fmt::Debug for BackgroundReclaim {
 pub(super) struct Job {
     pub(super) inner: Weak<Inner>,
     /// For threads that sleep while the arena may be dropped.
-    pub(super) waiters: Arc<Waiters>,
+    pub(super) waiters: Arc<Waiters<NativeWord<AtomicU32>>>,
     pub(super) nodes: usize,
 }
 
@@ -113,7 +114,8 @@ impl Job {
         let over = Arc::new(AtomicBool::new(false));
         let (job, is_over, waiters) = (self.clone(), Arc::clone(&over), Arc::clone(&self.waiters));
         let stop = move || {
-            over.store(true, SeqCst);
+            // The wake-up publishes it.
+            over.store(true, Relaxed);
             waiters.wake(own);
         };
         Thread::start(stop, move || job.run(own, &is_over))
@@ -124,7 +126,7 @@ impl Job {
         let (mut seen, mut limit) = (0, Duration::ZERO);
         loop {
             let now = self.waiters.wait(own, seen, limit);
-            let Some(inner) = self.inner.upgrade().filter(|_| !over.load(SeqCst)) else { return };
+            let Some(inner) = self.inner.upgrade().filter(|_| !over.load(Relaxed)) else { return };
             let was_woken = replace(&mut seen, now) != now;
             let at_work = inner.at_work();
             limit = turn(at_work.inner(), own, was_woken);

@@ -8,6 +8,12 @@
 //!
 //! Rejected: a recovery that keeps what makes sense and drops the rest. A block that is dropped by mistake is handed
 //! out while the program's data still lie there.
+//!
+//! # Why the unsafe code is right
+//!
+//! The recovery allocates each held block at its place, and makes one [`HeldFrames`] for it, which cannot be copied.
+//! Taking the block over uses that value up. It belongs to the arena of its ledger, whose number is compared, and to
+//! the process that recovered it. So a block gets one owner.
 
 use std::fmt;
 use std::fs::File;

@@ -24,8 +24,14 @@
 //! Nothing here is a protocol of its own. The core takes a section offline by isolating it (`contig_range.rs`), and
 //! adds it under the zone lock. A block that a request holds keeps its section present. Changes exclude each other
 //! (`room.rs`).
+//!
+//! # Why the unsafe code is right
+//!
+//! Memory becomes inaccessible in one function, [`Inner::withdraw`], and only where the allocator does not have it: its
+//! section was never added, or has been taken offline. The core takes a section offline only when all of it is free.
+//! Such frames have no owner, so there is no reference to them. The held room keeps other changes away until the
+//! section is back.
 
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use framewright::machine::{Machine, Need};
@@ -39,6 +45,7 @@ use super::inner::Inner;
 use super::room::{HeldRoom, Room};
 use super::sections::{Near, Run, SectionState};
 use crate::error::ArenaError;
+use crate::os::OsError;
 
 /// Part of the present size by which the arena grows at least when it is exhausted.
 const GROWTH: u64 = 8;
@@ -133,15 +140,14 @@ impl Inner {
         self.memory.commit(at, len)?;
         let prepared = if room.populates { self.memory.populate(at, len) } else { Ok(()) };
         let prepared = prepared.map_err(ArenaError::Os);
-        let prepared = prepared.and_then(|()| room.hooks.commit(self.bytes(at, len), self.pool.panics()));
+        let prepared = prepared.and_then(|()| room.hooks.commit(self.memory.place_of(at, len), self.pool.panics()));
         let added = prepared.and_then(|()| match run.state {
             SectionState::Possible => self.allocator().add_memory(frames).map_err(ArenaError::Refused),
             SectionState::Present | SectionState::Withheld => Ok(self.allocator().bring_online(frames)),
         });
         if added.is_err() {
             // A refusal leaves it accessible, and nothing worse.
-            // SAFETY: no code refers to memory that the allocator did not get.
-            let _ = unsafe { self.memory.decommit(at, len) };
+            let _ = self.withdraw(at, len);
         }
         added.map(|came| debug_assert_eq!(came, frames.frames()))
     }
@@ -183,12 +189,11 @@ impl Inner {
     /// Gives an offline section back to the operating system; or brings it online again if that is refused.
     fn take(&self, room: &Room, section: usize, frames: PfnRange) -> Result<(), ArenaError> {
         let (at, len, panics) = (section * room.section as usize, room.section as usize, self.pool.panics());
-        let mut refused = room.hooks.decommit(self.bytes(at, len), panics).err();
+        let mut refused = room.hooks.decommit(self.memory.place_of(at, len), panics).err();
         if refused.is_none() {
-            // SAFETY: the section is offline, so it has no owner and no references.
-            let Err(error) = (unsafe { self.memory.decommit(at, len) }) else { return Ok(()) };
+            let Err(error) = self.withdraw(at, len) else { return Ok(()) };
             let is_usable =
-                self.memory.commit(at, len).is_ok() && room.hooks.commit(self.bytes(at, len), panics).is_ok();
+                self.memory.commit(at, len).is_ok() && room.hooks.commit(self.memory.place_of(at, len), panics).is_ok();
             if !is_usable {
                 return Ok(());
             }
@@ -196,6 +201,12 @@ impl Inner {
         }
         self.allocator().bring_online(frames);
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Gives the memory of sections back to the operating system; the allocator never got them, or gave them up.
+    fn withdraw(&self, at: usize, len: usize) -> Result<(), OsError> {
+        // SAFETY: the allocator does not have the sections, so they have no owner and no references.
+        unsafe { self.memory.decommit(at, len) }
     }
 
     /// Whether a section is free as a whole, and its zone stays above the low mark without it.
@@ -224,10 +235,5 @@ impl Inner {
         let sum = |of: fn(&ZoneMemory) -> u64| zones.iter().flatten().map(of).sum::<u64>() << shift;
         let low = LowMemory { node, free: sum(|zone| zone.free), low: sum(|zone| zone.marks.low) };
         self.pool.panics().catch(|| hook(&low));
-    }
-
-    fn bytes(&self, at: usize, len: usize) -> NonNull<[u8]> {
-        // SAFETY: callers name sections of the memory.
-        NonNull::slice_from_raw_parts(unsafe { self.memory.start().add(at) }, len)
     }
 }

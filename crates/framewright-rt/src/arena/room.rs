@@ -7,7 +7,7 @@
 //! later changes wait for the fork. But it does not wait for ever, because a hook may wait for something that the fork
 //! holds. The child then refuses.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Room {
     sections: Mutex<Sections>,
     /// Mark of the thread that holds the sections; 0 for none.
     holder: AtomicUsize,
-    /// Forks that wait for the sections.
+    /// Forks that wait for the sections: a hint, to let them go first. The lock orders all else.
     forks: AtomicUsize,
     /// Bytes of a section.
     pub(super) section: u64,
@@ -65,7 +65,7 @@ impl Room {
         if self.holder.load(Relaxed) == current::mark() {
             return Err(ArenaError::InHook);
         }
-        while self.forks.load(SeqCst) != 0 {
+        while self.forks.load(Relaxed) != 0 {
             std::thread::sleep(NAP);
         }
         Ok(self.held(self.sections.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -83,10 +83,10 @@ impl Room {
                 Err(TryLockError::WouldBlock) => None,
             }
         };
-        self.forks.fetch_add(1, SeqCst);
+        self.forks.fetch_add(1, Relaxed);
         let is_own = self.holder.load(Relaxed) == current::mark();
         let sections = (0..if is_own { 0 } else { FORK_TRIES }).find_map(attempt);
-        self.forks.fetch_sub(1, SeqCst);
+        self.forks.fetch_sub(1, Relaxed);
         Some(self.held(sections?))
     }
 

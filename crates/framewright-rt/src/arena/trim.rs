@@ -7,6 +7,11 @@
 //!
 //! Pages given back read as zero when they are used again, as new ones do. A block allocated later may include older
 //! pages, so it need not be zero. A caller that needs zeros asks for them with `__GFP_ZERO`.
+//!
+//! # Why the unsafe code is right
+//!
+//! A pass owns the blocks that it took off the free lists until it gives them back ([`framewright::Unreported`]), and
+//! free blocks have no owner. So no code refers to their contents meanwhile.
 
 use framewright::{Order, Pfn};
 

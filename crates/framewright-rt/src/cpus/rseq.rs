@@ -39,15 +39,23 @@
 //! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2). A sequence around each whole operation would have
 //! to be written in assembly. The compact concurrency number (`mm_cid`) needs newer kernels and libraries than many
 //! have.
+//!
+//! # Why the unsafe code is right
+//!
+//! The kernel writes to an area as long as it is registered, and everybody else reads it as atomics. An area is its
+//! thread's: glibc's stands at one distance from the thread pointer in every thread, for all of its life. The own one
+//! is a thread-local without destructor, and is taken back from the kernel before the thread's memory is used again
+//! ([`part`]). [`OwnArea`] does not leave its thread. The two symbols are glibc's, with the types that it documents.
 
-use std::ptr::NonNull;
+use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use framewright::machine::Busy;
 use framewright::units::NodeId;
 
-use super::sequence::{self, AREA_BYTES, Area, SIGNATURE};
+use super::sequence::{self, AREA_BYTES, Area, OwnArea, SIGNATURE};
 use super::slots::{Cpus, MOST_SLOTS, Side, Slot, Wait};
 use super::{topology, watch};
 use crate::current::Place;
@@ -114,7 +122,7 @@ impl Rseq {
                 return Err(RseqUnavailable::Architecture);
             }
             match libc_offset().map(Rseq::Libc) {
-                Some(found) if found.area().cpu_id.load(Relaxed) < REFUSED => Ok(found),
+                Some(found) if found.here().cpu() < REFUSED => Ok(found),
                 _ => join().map(|()| Rseq::Own),
             }
         })
@@ -122,20 +130,19 @@ impl Rseq {
 
     /// The calling thread's area.
     #[inline]
-    fn area(&self) -> &Area {
-        match *self {
-            // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. It is
-            // written by the kernel and read as atomics, and the reference is used by this thread alone.
-            Rseq::Libc(offset) => unsafe { &*sequence::thread_pointer().offset(offset).cast() },
-            // SAFETY: a thread-local without destructor lives as long as its thread, and the reference is used by
-            // this thread alone.
-            Rseq::Own => OWN.with(|own| unsafe { NonNull::from(own).as_ref() }),
-        }
+    fn here(self) -> OwnArea {
+        let area = match self {
+            Rseq::Libc(offset) => sequence::thread_pointer().wrapping_offset(offset).cast(),
+            Rseq::Own => OWN.with(std::ptr::from_ref),
+        };
+        // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. The own one
+        // is a thread-local without destructor, which names no processor unless it is registered.
+        unsafe { OwnArea::new(area) }
     }
 
     /// A number that no other living thread has; never 0.
     fn mark(self) -> usize {
-        std::ptr::from_ref(self.area()).addr()
+        self.here().address().addr()
     }
 
     /// Takes the slot of this processor.
@@ -148,12 +155,10 @@ impl Rseq {
 
     /// As [`Rseq::enter`]; also returns the thread's area.
     #[inline]
-    pub(super) fn enter_here<'c>(&self, cpus: &'c Cpus) -> Option<(Place, &'c Slot, &Area)> {
-        let area = self.area();
-        // SAFETY: the area is this thread's. The sequence looks at a slot only if its number is below `limit`, and
-        // there are at least that many. Their layout is asserted in `sequence.rs`.
-        let slot = unsafe { sequence::take(area, cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) }?;
-        Some((slot.place(), slot, area))
+    pub(super) fn enter_here(self, cpus: &Cpus) -> Option<(Place, &Slot, OwnArea)> {
+        let here = self.here();
+        let slot = sequence::take(here, cpus.of_processors())?;
+        Some((slot.place(), slot, here))
     }
 
     /// In an interrupt: takes the slot of this processor's interrupts, or else a shared one.
@@ -164,8 +169,8 @@ impl Rseq {
     fn enter_apart(self, cpus: &Cpus, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
         let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads);
         let Some(slots) = slots else { return Ok(None) };
-        // SAFETY: as in `enter`; there are as many slots as of threads.
-        match unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) } {
+        let slots = slots.get(..cpus.of_processors().len()).unwrap_or_default();
+        match sequence::take(self.here(), slots) {
             Some(slot) => Ok(Some((slot.place(), slot))),
             None => cpus.share(self.mark(), Side::Interrupts, wait),
         }
@@ -191,7 +196,7 @@ impl Rseq {
         }
         let mark = self.mark();
         for _ in 0..TRIES {
-            let cpu = self.area().cpu_id.load(Relaxed);
+            let cpu = self.here().cpu();
             let Some(slot) = cpus.own_slots().get(cpu as usize) else { break };
             if slot.is_of(mark) {
                 slot.nest();
@@ -206,7 +211,7 @@ impl Rseq {
         }
         let Some((place, spare)) = cpus.share(mark, Side::Threads, wait)? else { return Ok(None) };
         // A spare has no processor; the thread has.
-        let here = cpus.slots.get(self.area().cpu_id.load(Relaxed) as usize);
+        let here = cpus.slots.get(self.here().cpu() as usize);
         Ok(Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare)))
     }
 }
@@ -230,18 +235,26 @@ pub(crate) fn cpus(nodes: usize) -> Cpus {
     Cpus::new(&processors, spares)
 }
 
-/// Where glibc keeps the areas that it registered, from the thread pointer.
-fn libc_offset() -> Option<isize> {
-    let (size, offset) = (symbol(c"__rseq_size")?, symbol(c"__rseq_offset")?);
-    // SAFETY: glibc documents these two as an `unsigned int` and a `ptrdiff_t`, constant once the program runs.
-    let (size, offset) = unsafe { (size.cast::<libc::c_uint>().read(), offset.cast::<isize>().read()) };
-    // Of the area's 32 bytes the fields of the first kernels are 20; 0 says that nothing was registered.
-    (size >= 20).then_some(offset)
+/// A constant of glibc: its name and the type that glibc documents.
+struct Symbol<T>(&'static CStr, PhantomData<T>);
+
+/// Size of the areas that glibc registered; 0 if it registered none.
+const SIZE: Symbol<libc::c_uint> = Symbol(c"__rseq_size", PhantomData);
+/// Where they are, from the thread pointer.
+const OFFSET: Symbol<isize> = Symbol(c"__rseq_offset", PhantomData);
+
+impl<T: Copy> Symbol<T> {
+    /// Its value; none if the C library has no such symbol.
+    fn value(&self) -> Option<T> {
+        // SAFETY: the name ends with a null byte. The symbol has this type, and is constant once the program runs.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.0.as_ptr()).cast::<T>().as_ref() }.copied()
+    }
 }
 
-fn symbol(name: &std::ffi::CStr) -> Option<NonNull<libc::c_void>> {
-    // SAFETY: the name ends with a null byte.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+/// Where glibc keeps the areas that it registered, from the thread pointer.
+fn libc_offset() -> Option<isize> {
+    // Of the area's 32 bytes the fields of the first kernels are 20.
+    SIZE.value().filter(|&size| size >= 20).and(OFFSET.value())
 }
 
 /// Registers the thread's own area, until it exits.

@@ -7,14 +7,21 @@
 //! ends it.
 //!
 //! The sequence for aarch64 is assembled but was not run by its authors.
+//!
+//! # Why the unsafe code is right
+//!
+//! A sequence reads and writes the calling thread's area and the slots that it is given, and nothing else. [`OwnArea`]
+//! names the area: it is made for the calling thread, and stays in it. The slots are a slice, or one that lives. Each
+//! word is an atomic, and one aligned instruction reads or writes it. Their places are asserted below. Interrupted or
+//! not, the code goes on after the last instruction, and only the named registers and one owner have changed.
 
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::slots::Slot;
-use crate::current::Taking;
 
 /// The first 32 bytes of a thread's `struct rseq`, which it shares with the kernel.
+#[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct Area {
     pub(super) cpu_id_start: AtomicU32,
@@ -24,6 +31,35 @@ pub(super) struct Area {
     pub(super) rseq_cs: AtomicU64,
     pub(super) flags: AtomicU32,
     pub(super) padding: [AtomicU32; 3],
+}
+
+/// The area of the calling thread, which it has as long as it lives.
+///
+/// A pointer, so that it cannot be sent to another thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnArea(*const Area);
+
+impl OwnArea {
+    /// # Safety
+    /// The area is the calling thread's own: it lives as long as the thread, and is registered for no other. Where it
+    /// is not registered at all, its processor number is above every limit.
+    #[inline(always)]
+    pub(super) unsafe fn new(area: *const Area) -> OwnArea {
+        OwnArea(area)
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub(super) fn address(self) -> *const Area {
+        self.0
+    }
+
+    /// The processor that the thread runs on, or a number that no processor has.
+    #[inline]
+    pub(super) fn cpu(self) -> u32 {
+        // SAFETY: the area is this thread's, so it lives. Its words are atomics, because the kernel writes there.
+        unsafe { &*self.0 }.cpu_id.load(Relaxed)
+    }
 }
 
 /// Its size.
@@ -59,35 +95,42 @@ macro_rules! descriptor {
     };
 }
 
-/// Number of a processor when no slot was taken.
-const NOBODY: u32 = u32::MAX;
+/// Reads the thread pointer: a word that holds its own address, by the ABI.
+#[cfg(target_arch = "x86_64")]
+macro_rules! thread_pointer {
+    () => {
+        "mov {}, fs:0"
+    };
+}
+
+/// Reads the thread pointer: the register that user space has for this.
+#[cfg(target_arch = "aarch64")]
+macro_rules! thread_pointer {
+    () => {
+        "mrs {}, tpidr_el0"
+    };
+}
 
 /// Returns the address that offsets of thread-locals count from.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn thread_pointer() -> *const u8 {
     let pointer;
-    // SAFETY: reads a word that holds its own address, by the ABI.
-    unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly, pure)) };
+    // SAFETY: reads what the ABI has for this.
+    unsafe { std::arch::asm!(thread_pointer!(), out(reg) pointer, options(nostack, preserves_flags, readonly, pure)) };
     pointer
 }
 
 /// Takes the slot of this processor by a restartable sequence, with acquire ordering.
 ///
-/// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns
-/// the slot. Otherwise changes nothing.
-///
-/// # Safety
-/// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at
-/// `slots`, and live for `'a`.
+/// If this processor has one of the slots, and its owner is 0: stores the area's address there and returns the slot.
+/// Otherwise changes nothing.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline]
-pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<&'a Slot> {
+pub(super) fn take(here: OwnArea, slots: &[Slot]) -> Option<&Slot> {
     let cpu: u32;
-    let slot: *const Slot;
-    // SAFETY: the access is within the slots by the comparison with `limit`. The words are atomics, and one aligned
-    // `mov` reads or writes each. Interrupted or not, execution goes on after the last instruction, and only the named
-    // registers and the owner have changed. Few registers, so that the calling code has some left.
+    // SAFETY: the access is within the slots by the comparison with their number. Few registers, so that the calling
+    // code has some left.
     unsafe {
         std::arch::asm!(
             descriptor!("@progbits"),
@@ -114,30 +157,26 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
             "jmp 7f",
             ".popsection",
             "7:",
-            area = in(reg) area,
-            limit = inout(reg) limit => _,
+            area = in(reg) here.0,
+            limit = inout(reg) slots.len() => _,
             cpu = out(reg) cpu,
-            slot = inout(reg) slots => slot,
+            slot = inout(reg) slots.as_ptr() => _,
             signature = const SIGNATURE,
             options(nostack),
         );
     }
-    // SAFETY: the sequence went through, so this is the slot that it took.
-    (cpu != NOBODY).then(|| unsafe { &*slot })
+    // None if the sequence did not go through: no slot has the number -1.
+    slots.get(cpu as usize)
 }
 
 /// Takes the slot that a thread noted, with acquire ordering, if it is this processor's and its owner is 0.
 ///
-/// Otherwise changes nothing. It is shorter than [`take`], which computes the slot.
-///
-/// # Safety
-/// The area is registered for the calling thread, or its processor number is that of no slot. The slot lives for `'a`.
+/// Otherwise changes nothing. Says whether it took it. It is shorter than [`take`], which computes the slot.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline(always)]
-pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
-    let Taking { area, slot } = taking;
-    // SAFETY: as in `take`. A free slot is written only by threads on its processor. One that is first sends this
-    // sequence to its abort address.
+pub(super) fn take_noted(here: OwnArea, slot: &Slot) -> bool {
+    // SAFETY: both live. A free slot is written only by threads on its processor. One that is first sends this sequence
+    // to its abort address.
     unsafe {
         std::arch::asm!(
             descriptor!("@progbits"),
@@ -158,38 +197,23 @@ pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
             "4:",
             "jmp {other}",
             ".popsection",
-            area = in(reg) area,
+            area = in(reg) here.0,
             slot = in(reg) slot,
             cpu = out(reg) _,
             at_cpu = const offset_of!(Slot, cpu),
             signature = const SIGNATURE,
-            other = label { return None },
+            other = label { return false },
             options(nostack),
         );
     }
-    // SAFETY: the slot is alive, and this thread's now.
-    Some(unsafe { &*slot.cast() })
+    true
 }
 
 /// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) fn thread_pointer() -> *const u8 {
-    let pointer;
-    // SAFETY: reads the register that user space has for this.
-    unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem, pure)) };
-    pointer
-}
-
-/// As on x86-64.
-///
-/// # Safety
-/// As on x86-64.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Option<&'a Slot> {
+pub(super) fn take(here: OwnArea, slots: &[Slot]) -> Option<&Slot> {
     let cpu: u32;
-    let slot: *const Slot;
     // SAFETY: as on x86-64; the owner is read by `ldar`, for this architecture orders nothing by itself.
     unsafe {
         std::arch::asm!(
@@ -212,28 +236,23 @@ pub(super) unsafe fn take<'a>(area: &Area, slots: *const Slot, limit: u32) -> Op
             "6:",
             "mov {cpu:w}, #-1",
             "7:",
-            area = in(reg) area,
-            slots = in(reg) slots,
-            limit = in(reg) limit,
+            area = in(reg) here.0,
+            slots = in(reg) slots.as_ptr(),
+            limit = in(reg) slots.len(),
             cpu = out(reg) cpu,
-            slot = out(reg) slot,
+            slot = out(reg) _,
             owner = out(reg) _,
             signature = const SIGNATURE,
             options(nostack),
         );
     }
-    // SAFETY: as on x86-64.
-    (cpu != NOBODY).then(|| unsafe { &*slot })
+    slots.get(cpu as usize)
 }
 
 /// As on x86-64.
-///
-/// # Safety
-/// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
-    let Taking { area, slot } = taking;
+pub(super) fn take_noted(here: OwnArea, slot: &Slot) -> bool {
     // SAFETY: as on x86-64; the owner is read by `ldar`.
     unsafe {
         std::arch::asm!(
@@ -255,18 +274,17 @@ pub(super) unsafe fn take_noted<'a>(taking: Taking) -> Option<&'a Slot> {
             "4:",
             "b {other}",
             "7:",
-            area = in(reg) area,
+            area = in(reg) here.0,
             slot = in(reg) slot,
             cpu = out(reg) _,
             word = out(reg) _,
             at_cpu = const offset_of!(Slot, cpu),
             signature = const SIGNATURE,
-            other = label { return None },
+            other = label { return false },
             options(nostack),
         );
     }
-    // SAFETY: as on x86-64.
-    Some(unsafe { &*slot.cast() })
+    true
 }
 
 /// Never called.
@@ -276,19 +294,13 @@ pub(super) fn thread_pointer() -> *const u8 {
 }
 
 /// Never takes anything.
-///
-/// # Safety
-/// None.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) unsafe fn take<'a>(_: &Area, _: *const Slot, _: u32) -> Option<&'a Slot> {
+pub(super) fn take(_: OwnArea, _: &[Slot]) -> Option<&Slot> {
     None
 }
 
 /// Never takes anything.
-///
-/// # Safety
-/// None.
 #[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
-pub(super) unsafe fn take_noted<'a>(_: Taking) -> Option<&'a Slot> {
-    None
+pub(super) fn take_noted(_: OwnArea, _: &Slot) -> bool {
+    false
 }

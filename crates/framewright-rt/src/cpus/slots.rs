@@ -1,6 +1,6 @@
 //! The slots of a machine: the owner of each, and how one is taken, shared and given back.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use framewright::machine::Busy;
 use framewright::units::{CpuId, NodeId};
 
 use crate::current::Place;
+use crate::holder::Holder;
 use crate::interrupts;
+use crate::words::NativeWord;
 
 use super::watch;
 
@@ -25,7 +27,7 @@ const NAP: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// The mark of the thread that has the slot; 0 for none.
-    pub(super) owner: AtomicUsize,
+    pub(super) owner: Holder<NativeWord<AtomicUsize>>,
     /// Number of times that the owner has it, beyond the first. Only the owner uses it.
     depth: AtomicU32,
     /// Its number, and its node: fixed, and here because the line is at hand.
@@ -46,15 +48,15 @@ impl Slot {
     }
 
     pub(super) fn is_free(&self) -> bool {
-        self.owner.load(Relaxed) == 0
+        self.owner.mark() == 0
     }
 
     pub(crate) fn is_of(&self, me: usize) -> bool {
-        self.owner.load(Relaxed) == me
+        self.owner.mark() == me
     }
 
     fn take(&self, me: usize) -> bool {
-        self.is_free() && self.owner.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+        self.is_free() && self.owner.take(me).is_ok()
     }
 
     /// The owner takes it once more.
@@ -66,7 +68,7 @@ impl Slot {
     #[inline]
     pub(crate) fn leave(&self) {
         match self.depth.load(Relaxed) {
-            0 => self.owner.store(0, Release),
+            0 => self.owner.give_back(),
             depth => self.depth.store(depth - 1, Relaxed),
         }
     }
@@ -126,7 +128,7 @@ pub(crate) struct Cpus {
     /// They come first; the others are shared.
     own: usize,
     /// Equals `own`, or is 0 when the machine refuses, so that no processor has a slot.
-    pub(super) limit: AtomicU32,
+    limit: AtomicU32,
     /// How many slots may be leased, about: a hint that saves the search.
     free: AtomicIsize,
     /// The slot that was given up last: it has warm pages.
@@ -182,6 +184,12 @@ impl Cpus {
         self.slots.get(..self.own).unwrap_or_default()
     }
 
+    /// The slots that belong to processors; none when the machine refuses.
+    #[inline]
+    pub(super) fn of_processors(&self) -> &[Slot] {
+        self.slots.get(..self.limit.load(Relaxed) as usize).unwrap_or_default()
+    }
+
     /// The slots of a side.
     fn side(&self, side: Side) -> impl Iterator<Item = &Slot> + Clone {
         let first = if side == Side::Interrupts { self.threads } else { 0 };
@@ -203,9 +211,9 @@ impl Cpus {
     ///
     /// If `refuse`, the machine does not work here.
     pub(crate) fn enter_child(&self, stays: impl Fn(usize) -> bool, refuse: bool) {
-        for slot in self.slots.iter().filter(|slot| !stays(slot.owner.load(Relaxed))) {
+        for slot in self.slots.iter().filter(|slot| !stays(slot.owner.mark())) {
             slot.depth.store(0, Relaxed);
-            slot.owner.store(0, Relaxed);
+            slot.owner.clear();
         }
         let free = self.own_slots().iter().filter(|slot| slot.is_free()).count();
         self.free.store(free as isize, Relaxed);
@@ -290,7 +298,7 @@ impl Cpus {
     pub(crate) fn release(&self, me: usize) {
         for slot in self.slots.iter().filter(|slot| slot.is_of(me)) {
             slot.depth.store(0, Relaxed);
-            slot.owner.store(0, Release);
+            slot.owner.give_back();
         }
     }
 

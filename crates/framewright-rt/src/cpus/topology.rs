@@ -7,6 +7,7 @@ use std::path::Path;
 
 use framewright::units::NodeId;
 use framewright_table::ranges;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 const CPUS: &str = "/sys/devices/system/cpu/possible";
 const NODES: &str = "/sys/devices/system/node";
@@ -36,10 +37,11 @@ fn nodes_below(root: &Path) -> Vec<(NodeId, Vec<usize>)> {
     fs::read_dir(root).into_iter().flatten().flatten().filter_map(node).collect()
 }
 
+/// As many as there are up to the last one that this thread may run on. A later one has no slot.
 fn configured() -> usize {
-    // SAFETY: asks for a number, and touches nothing.
-    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    usize::try_from(count).unwrap_or(1).max(1)
+    let allowed = sched_getaffinity(None).ok();
+    let last = allowed.and_then(|allowed| (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)));
+    last.map_or(1, |last| last + 1)
 }
 
 /// Reads a list of the kernel's: numbers and ranges, ascending (`0-3,8,10-11`).
@@ -68,5 +70,6 @@ mod tests {
     #[test]
     fn this_machine_has_processors() {
         assert!(!processors().is_empty());
+        assert!(configured() <= processors().len());
     }
 }

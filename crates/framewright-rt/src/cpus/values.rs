@@ -7,11 +7,14 @@
 //! under a second number, and the slot. It takes the slot first ([`super::rseq`]), and leaves it at the end. Where the
 //! noted slot is not that of this processor, or is taken, it finds slot and value by the processor's number.
 //!
-//! # Why a value need not be safe to share
+//! # Why the unsafe code is right
 //!
-//! It is used only through a pin of its CPU, and no two threads have a pin of one CPU at the same time. The interrupts
-//! of a thread have a CPU of their own. A CPU that changes hands is released by the last holder and acquired by the
-//! next, with all that was written to its value.
+//! A value need not be safe to share. It is used only through a pin of its CPU, and no two threads have a pin of one
+//! CPU at the same time. The interrupts of a thread have a CPU of their own. A CPU that changes hands is released by
+//! the last holder and acquired by the next, with all that was written to its value.
+//!
+//! The addresses that a thread notes are of a value, a slot and its own area. Numbers of values are never used again,
+//! so a number that matches names values that are alive: those at hand. A thread forgets all four together.
 
 use std::ptr;
 use std::sync::Arc;
@@ -22,11 +25,13 @@ use framewright::units::CpuId;
 
 use super::lease;
 use super::rseq::Rseq;
-use super::sequence;
+use super::sequence::{self, OwnArea};
 use super::slots::{Cpus, Side, Slot, Wait};
 use crate::current::{self, Place, Taking};
 
-/// The values of a machine's CPUs.
+/// The values of a machine's CPUs: what the core keeps for each, as [`Machine::PerCpu`](framewright::Machine::PerCpu).
+///
+/// Made and used by the core alone.
 #[derive(Debug)]
 pub struct CpuValues<T> {
     /// Tells values apart in a thread's memory of them: never 0, never used again.
@@ -115,9 +120,14 @@ impl<T> CpuValues<T> {
             return operation.run(unsafe { &*value.cast() });
         }
         if noted == self.processors_id {
+            let Taking { area, slot } = current::taking();
             // SAFETY: `with_any_cpu` noted all three: they lie in `values` and `cpus`, and the area is the thread's.
             // A fork's child that must not use the slots has forgotten them.
-            let _leave = Leave(unsafe { sequence::take_noted(current::taking()) }?);
+            let (here, slot) = unsafe { (OwnArea::new(area.cast()), &*slot.cast::<Slot>()) };
+            if !sequence::take_noted(here, slot) {
+                return None;
+            }
+            let _leave = Leave(slot);
             // SAFETY: as above, and the slot is that of the value's CPU.
             return operation.run(unsafe { &*value.cast() });
         }
@@ -131,12 +141,12 @@ impl<T> CpuValues<T> {
         if noted == self.id {
             return self.with_noted(operation);
         }
-        let Some((place, slot, area)) = self.rseq.as_ref().and_then(|rseq| rseq.enter_here(&self.cpus)) else {
+        let Some((place, slot, here)) = self.rseq.and_then(|rseq| rseq.enter_here(&self.cpus)) else {
             return self.with_other(operation);
         };
         let _leave = Leave(slot);
         let value = self.values.get(place.cpu.index())?;
-        let taking = Taking { area: ptr::from_ref(area).cast(), slot: ptr::from_ref(slot).cast() };
+        let taking = Taking { area: here.address().cast(), slot: ptr::from_ref(slot).cast() };
         current::note_processor(self.processors_id, ptr::from_ref(value).cast(), taking);
         operation(value)
     }

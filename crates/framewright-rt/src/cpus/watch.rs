@@ -2,6 +2,11 @@
 //!
 //! A POSIX key's destructor ([`super::exit`]) ends the leases and registrations of an exiting thread. This file has the
 //! key, which a thread sets once it has something to end, and the thread's flags for that moment.
+//!
+//! # Why the unsafe code is right
+//!
+//! The key is made once and never deleted. Its destructor is a function of this crate, which stays loaded as long as
+//! this code. Nobody follows the value of the key.
 
 use std::cell::Cell;
 use std::ffi::c_void;

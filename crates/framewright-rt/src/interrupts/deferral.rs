@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, compiler_fence};
 
-use super::mask::{Errno, errno, unblock};
+use super::mask::{KeptErrno, unblock};
 use crate::current;
 
 /// Entries that can wait in a thread: one signal, and one less raised handlers than this.
@@ -178,7 +178,7 @@ impl Here {
 ///
 /// By the C calling convention, so a panic ends the process here.
 extern "C" fn run(here: &Here) {
-    let _errno = Errno(errno());
+    let _errno = KeptErrno::new();
     let outside = current::begin_interrupt();
     while here.waiting() != 0 {
         let entry = here.begun.load(Relaxed);

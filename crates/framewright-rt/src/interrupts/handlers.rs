@@ -1,12 +1,21 @@
 //! Handlers of signals: set, called by the kernel, and raised by a call.
+//!
+//! # Why the unsafe code is right
+//!
+//! A handler may run between any two instructions, so setting one is unsafe ([`handle`], [`raise`]): its author
+//! promises that it does only what POSIX allows there. The kernel calls [`arrive`] alone, with its own information and
+//! context, which are the handler's until it returns. `arrive` finds the program's handler in [`HANDLERS`], where only
+//! `handle` puts addresses, and each is that of a function of this type. [`exchange`] is given actions that it returned
+//! before, or such with `arrive` in them.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::deferral::{DEFERRED, Due, HERE, Handler, LOST, QUEUE, Signal};
-use super::mask::{Errno, SIGNALS, SYNCHRONOUS, block, deferrable, errno};
+use super::handler_word::HandlerWord;
+use super::mask::{KeptErrno, SIGNALS, SYNCHRONOUS, block, deferrable, set_of};
 
 /// Outcome of raising a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +43,8 @@ pub enum InterruptError {
 }
 
 /// The handler of each signal.
-static HANDLERS: [AtomicPtr<()>; SIGNALS as usize + 1] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; SIGNALS as usize + 1];
+static HANDLERS: [HandlerWord<AtomicPtr<()>>; SIGNALS as usize + 1] =
+    [const { HandlerWord(AtomicPtr::new(std::ptr::null_mut())) }; SIGNALS as usize + 1];
 
 /// A signal's handler. Dropping it restores the signal's earlier action.
 ///
@@ -61,33 +70,35 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
     }
     let refused = |errno| InterruptError::Refused { signal, errno };
     let entry = usize::try_from(signal).ok().and_then(|signal| HANDLERS.get(signal)).ok_or(refused(libc::EINVAL))?;
-    let replaced = entry.swap(handler as *mut (), SeqCst);
-    let (mut action, mut before) = (MaybeUninit::<libc::sigaction>::zeroed(), MaybeUninit::<libc::sigaction>::zeroed());
-    let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = arrive;
-    // SAFETY: an action of zeros is one without flags, and all fields that the kernel reads are set. `arrive` stays
-    // loaded as long as this code, and the caller promises that the handler may run at any time.
-    let status = unsafe {
-        let action = &mut *action.as_mut_ptr();
+    let replaced = entry.replace(handler as *mut ());
+    let function: extern "C" fn(c_int, &libc::siginfo_t, &mut libc::ucontext_t) = arrive;
+    let set = exchange(signal, None).and_then(|mut action| {
         action.sa_sigaction = function as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        deferrable().for_each(|signal| {
-            libc::sigaddset(&raw mut action.sa_mask, signal);
-        });
-        libc::sigaction(signal, action, before.as_mut_ptr())
-    };
-    if status != 0 {
-        entry.store(replaced, SeqCst);
-        return Err(refused(errno()));
+        action.sa_mask = set_of(deferrable());
+        exchange(signal, Some(&action))
+    });
+    if set.is_err() {
+        entry.put_back(replaced);
     }
-    // SAFETY: zeros are valid, and the kernel has filled it.
-    Ok(Handling { signal, before: unsafe { before.assume_init() } })
+    set.map(|before| Handling { signal, before }).map_err(refused)
+}
+
+/// Replaces a signal's action, if there is a new one. Returns the one before, or the error number.
+fn exchange(signal: c_int, action: Option<&libc::sigaction>) -> Result<libc::sigaction, c_int> {
+    let mut before = MaybeUninit::zeroed();
+    let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the kernel reads the action and fills `before`, of which zeros are valid too. A new action was the
+    // signal's before, or is `arrive`, which stays loaded as long as this code. The caller of `handle` promises that
+    // its handler may run at any time.
+    let (status, before) = unsafe { (libc::sigaction(signal, action, before.as_mut_ptr()), before.assume_init()) };
+    if status == 0 { Ok(before) } else { Err(errno::errno().0) }
 }
 
 impl Drop for Handling {
     fn drop(&mut self) {
         // The entry stays: a signal may be on its way.
-        // SAFETY: this action was valid for the signal before.
-        let _ = unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
+        let _ = exchange(self.signal, Some(&self.before));
     }
 }
 
@@ -121,14 +132,13 @@ pub unsafe fn raise(handler: Handler, value: usize) -> Result<Raised, InterruptE
     })
 }
 
-/// The handler that the kernel calls.
-extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// The handler that the kernel calls. Both references are to its own memory, until this returns.
+extern "C" fn arrive(number: c_int, info: &libc::siginfo_t, context: &mut libc::ucontext_t) {
     let entry = usize::try_from(number).ok().and_then(|number| HANDLERS.get(number));
-    let Some(handler) = entry.map(|entry| entry.load(SeqCst)).filter(|handler| !handler.is_null()) else { return };
+    let Some(handler) = entry.and_then(HandlerWord::get) else { return };
     // SAFETY: not null, so `handle` has put it there.
-    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
-    // SAFETY: the kernel's own.
-    let signal = unsafe { signal(number, &*info) };
+    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler.as_ptr()) };
+    let signal = signal(number, info);
     HERE.with(|here| {
         if here.waiting() >= QUEUE as u32 {
             LOST.fetch_add(1, Relaxed);
@@ -137,11 +147,9 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
         let is_first = here.blocked.load(Relaxed) == 0;
         here.note(Due { handler, signal });
         if !here.run_now() {
-            let _errno = Errno(errno());
+            let _errno = KeptErrno::new();
             DEFERRED.fetch_add(1, Relaxed);
-            // SAFETY: the context is the kernel's, and a handler may change it.
-            let added = unsafe { block(context.cast()) };
-            here.blocked.fetch_or(added, Relaxed);
+            here.blocked.fetch_or(block(context), Relaxed);
         } else if is_first {
             // Signals that a handler let through have blocked others here, until the return.
             here.blocked.store(0, Relaxed);
@@ -150,9 +158,8 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
     });
 }
 
-/// # Safety
-/// `info` is the kernel's information about a signal.
-unsafe fn signal(number: c_int, info: &libc::siginfo_t) -> Signal {
+/// The kernel's information about a signal.
+fn signal(number: c_int, info: &libc::siginfo_t) -> Signal {
     let has_value = [libc::SI_QUEUE, libc::SI_TIMER, libc::SI_MESGQ, libc::SI_ASYNCIO].contains(&info.si_code);
     // SAFETY: signals of these codes carry a value.
     let value = if has_value { unsafe { info.si_value() }.sival_ptr.addr() } else { 0 };

@@ -46,8 +46,10 @@
 
 mod handlers;
 mod deferral;
+mod handler_word;
 mod mask;
 
 pub use deferral::{Counts, Handler, Held, Section, Signal, counts, hold, is_in};
 pub(crate) use deferral::{forget, is_in_section, section};
 pub use handlers::{Handling, InterruptError, Raised, handle, raise};
+pub(crate) use mask::block_all;

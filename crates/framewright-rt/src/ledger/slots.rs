@@ -10,12 +10,14 @@
 //! Rejected: the CPU that the thread leases. Threads share CPUs, and a call is over before its block is returned.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
 use super::format::{JournalSlot, LINE, THREADS, Word};
 use super::map::Map;
+use crate::holder::Holder;
+use crate::words::NativeWord;
 use crate::{current, interrupts};
 
 /// Ledgers of which a thread remembers its slots.
@@ -54,13 +56,13 @@ pub(super) struct Slots {
     /// A fork's child has the map as well, and leaves it to its parent.
     process: u32,
     /// Mark of the thread that has the line; 0 for none.
-    owners: Box<[AtomicUsize]>,
+    owners: Box<[Holder<NativeWord<AtomicUsize>>]>,
 }
 
 impl Slots {
     pub(super) fn new(map: Map) -> Arc<Slots> {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let owners = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
+        let owners = (0..THREADS).map(|_| Holder::default()).collect();
         Arc::new(Slots { id: IDS.fetch_add(1, Relaxed), map, process: std::process::id(), owners })
     }
 
@@ -80,7 +82,7 @@ impl Slots {
     #[cold]
     fn find(self: &Arc<Self>, side: usize) -> Option<u32> {
         let mark = current::mark();
-        let own = self.owners.iter().position(|owner| owner.load(Relaxed) == mark);
+        let own = self.owners.iter().position(|owner| owner.mark() == mark);
         let line = match own {
             Some(line) => line,
             None => self.take(mark)?,
@@ -104,13 +106,8 @@ impl Slots {
 
     fn take(&self, mark: usize) -> Option<usize> {
         let start = ((mark as u64).wrapping_mul(SPREAD) >> 32) as usize;
-        (0..THREADS).map(|look| start.wrapping_add(look) % THREADS).find(|&line| {
-            // ORDER: Acquire. Comes after the last stores of the thread that had the line; partner: `give_back`.
-            match self.owners[line].compare_exchange(0, mark, AcqRel, Acquire) {
-                Ok(_) => true,
-                Err(owner) => owner == mark,
-            }
-        })
+        let is_mine = |&line: &usize| self.owners[line].take(mark).err().is_none_or(|owner| owner == mark);
+        (0..THREADS).map(|look| start.wrapping_add(look) % THREADS).find(is_mine)
     }
 
     /// Frees the line of a thread that exits: its last call has returned.
@@ -121,8 +118,8 @@ impl Slots {
         let words = self.map.words().get(line * LINE..).unwrap_or_default();
         words.iter().take(LINE).for_each(|word| word.store(Word::Nothing.bits(), Relaxed));
         if let Some(owner) = self.owners.get(line) {
-            // ORDER: Release. The line is empty by then; partner: the Acquire in `take`.
-            owner.store(0, Release);
+            // The line is empty by then, which the next thread sees.
+            owner.give_back();
         }
     }
 }
@@ -148,9 +145,9 @@ mod tests {
         assert_eq!((slots.own(), own.0 % 2), (Some(own), 0));
         let other = || std::thread::scope(|scope| scope.spawn(|| slots.own()).join().unwrap());
         assert!(other().is_some_and(|other| other != own));
-        assert_eq!(slots.owners.iter().filter(|owner| owner.load(Relaxed) != 0).count(), 1, "the other was given back");
-        for owner in slots.owners.iter().filter(|owner| owner.load(Relaxed) == 0) {
-            owner.store(1, Relaxed);
+        assert_eq!(slots.owners.iter().filter(|owner| owner.mark() != 0).count(), 1, "the other was given back");
+        for owner in slots.owners.iter().filter(|owner| owner.mark() == 0) {
+            let _ = owner.take(1);
         }
         assert_eq!((other(), slots.own()), (None, Some(own)));
         slots.give_back(7);

@@ -28,12 +28,13 @@
 
 mod pool;
 mod page;
+mod note;
 mod lru;
 mod shrink;
 mod owner;
 
 pub use owner::{Leaving, MovableReport, Moving, PageOwner};
-pub(crate) use page::Page;
+pub(crate) use page::{Locked, Page};
 pub(crate) use pool::{FreesBlocks, Pool};
 pub(crate) use shrink::reclaim;
 pub use shrink::{Scan, Shrink};

@@ -1,18 +1,20 @@
 //! An arena's movable pages: their index by frame, their moves and their eviction.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
 use framewright::machine::Busy;
 use framewright::{NodeId, Order, Pfn, PfnRange};
 
 use super::lru::{Lru, Standing, Stands, Turn};
+use super::note::Abandoned;
 use super::owner::{Leaving, MovableReport, Moving, PageOwner};
 use super::page::Page;
 use super::shrink::{Scan, Shrink};
 use crate::callbacks::Panics;
-use crate::contents::Memory;
+use crate::contents::{Given, Memory};
+use crate::view;
 
 /// Parts of the index.
 const PARTS: usize = 64;
@@ -118,8 +120,9 @@ impl Pool {
     /// Makes a page of a block that was just allocated.
     pub(crate) fn adopt(&self, pfn: Pfn, order: Order, key: u64) -> Arc<Page> {
         let place = RwLock::new(Some(pfn));
-        let (abandoned, standing) = (AtomicBool::new(false), Standing::default());
-        let entry = Arc::new(Page { key, order, place, abandoned, standing });
+        let (abandoned, standing) = (Abandoned::default(), Standing::default());
+        let memory = self.home.get().map(|home| home.memory);
+        let entry = Arc::new(Page { key, order, memory, place, abandoned, standing });
         self.frames.fetch_add(order.frames(), Relaxed);
         let place = entry.try_lock();
         self.part(pfn).insert(pfn, Arc::clone(&entry));
@@ -149,40 +152,34 @@ impl Pool {
     ///
     /// The holder of the lock calls this afterwards.
     pub(crate) fn settle(&self, entry: &Page) -> u64 {
-        // Either the handle that leaves the note fails to lock, or the unlocking thread sees the note.
-        fence(SeqCst);
-        if !entry.abandoned.load(Relaxed) {
+        if !entry.abandoned.is_noted() {
             return 0;
         }
         entry.try_lock().map_or(0, |place| self.free(entry, place))
     }
 
-    /// As [`crate::Callbacks::migrate`].
-    ///
-    /// # Safety
-    /// `to` is a block of this order in the arena's memory that is the callee's.
-    pub(crate) unsafe fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+    /// Moves the page at `from`, as [`crate::Callbacks::migrate`] does.
+    pub(crate) fn migrate(&self, from: Pfn, to: &Given) -> Result<(), Busy> {
         let entry = self.part(from).get(&from).cloned().ok_or(Busy)?;
-        // SAFETY: the caller's promise.
-        let moved = unsafe { self.move_entry(&entry, from, to, order) };
+        let moved = self.move_entry(&entry, from, to);
         let count = if moved.is_ok() { &self.moved } else { &self.stayed };
         count.fetch_add(1, Relaxed);
         self.settle(&entry);
         moved
     }
 
-    /// # Safety
-    /// As [`Pool::migrate`].
-    unsafe fn move_entry(&self, entry: &Arc<Page>, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
-        let (home, mut place) = self.home.get().zip(entry.try_lock()).ok_or(Busy)?;
+    fn move_entry(&self, entry: &Arc<Page>, from: Pfn, given: &Given) -> Result<(), Busy> {
+        let (home, place) = self.home.get().zip(entry.try_lock()).ok_or(Busy)?;
         let allocator = home.owner.upgrade().filter(|allocator| allocator.may_move()).ok_or(Busy)?;
+        let (to, order) = given.block();
         let moving = Moving { key: entry.key, order, from, to };
         let may_move = || self.owner.as_ref().is_none_or(|owner| self.owner_says(owner, |owner| owner.moves(&moving)));
         if *place != Some(from) || entry.order != order || !may_move() {
             return Err(Busy);
         }
-        // SAFETY: `from` is the entry's, which is locked, and `to` is ours by the caller's promise.
-        unsafe { home.memory.copy(from, to, order) };
+        let contents = entry.contents(place).map_err(|_| Busy)?;
+        home.memory.copy(view::read(&contents), given);
+        let mut place = contents.into_guard();
         self.part(to).insert(to, Arc::clone(entry));
         self.part(from).remove(&from);
         *place = Some(to);
@@ -206,19 +203,21 @@ impl Pool {
     ///
     /// Returns the freed frames.
     fn evict(&self, entry: &Page, gentle: bool) -> u64 {
-        let Some((home, place)) = self.home.get().zip(entry.try_lock()) else { return 0 };
-        let block = place.and_then(|pfn| home.memory.block(pfn, entry.order));
-        let may_leave = |owner: &Arc<dyn PageOwner>| {
-            // SAFETY: the block is the entry's, which is locked.
-            let contents = block.map(|block| unsafe { block.as_ref() });
-            let leaves =
-                |contents| self.owner_says(owner, |owner| owner.leaves(&Leaving { key: entry.key, contents, gentle }));
-            contents.is_some_and(leaves)
+        let Some(place) = entry.try_lock() else { return 0 };
+        let place = match entry.contents(place) {
+            Ok(contents) => {
+                let may_leave = |owner: &Arc<dyn PageOwner>| {
+                    let leaving = Leaving { key: entry.key, contents: view::read(&contents), gentle };
+                    self.owner_says(owner, |owner| owner.leaves(&leaving))
+                };
+                if self.owner.as_ref().is_some_and(may_leave) {
+                    self.left.fetch_add(1, Relaxed);
+                    return self.free(entry, contents.into_guard());
+                }
+                contents.into_guard()
+            }
+            Err(place) => place,
         };
-        if self.owner.as_ref().is_some_and(may_leave) {
-            self.left.fetch_add(1, Relaxed);
-            return self.free(entry, place);
-        }
         drop(place);
         self.settle(entry)
     }

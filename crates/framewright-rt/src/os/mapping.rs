@@ -13,6 +13,13 @@
 //! room (`MAP_FIXED`) is unsafe. After a failure the room is unmapped or not, depending on the kernel's version. Its
 //! last owner could then unmap another thread's newer mapping. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails if another
 //! thread was faster; then new room is reserved.
+//!
+//! # Why the unsafe code is right
+//!
+//! An address range has one owner, a [`Range`], which came from `mmap` and alone unmaps it. New mappings replace none:
+//! they lie where the kernel finds room, or fail. All other calls name parts of an owned range ([`Mapping::address_of`]
+//! checks that). Two of them take something away from code that refers to the memory, access or contents, so these two
+//! are unsafe: [`Mapping::deny`] and [`Mapping::forget`].
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -42,11 +49,13 @@ pub(crate) enum Backed<'f> {
     Reserved,
     /// The pages of a file, shared, from a place on that is a multiple of the page.
     File(BorrowedFd<'f>, u64),
+    /// Like [`Backed::File`] from its start on, but inaccessible until [`Mapping::allow`].
+    ReservedFile(BorrowedFd<'f>),
     /// Private huge pages of `1 << shift` bytes out of the pool, set aside at once.
     Huge(u8),
 }
 
-/// Advice to the kernel about a range.
+/// Advice to the kernel about a range, which changes no contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advice {
     /// Use huge pages where they fit.
@@ -57,10 +66,15 @@ pub(crate) enum Advice {
     NotInChildren,
     /// Make every page now, so that a lack of memory is an error here and no signal later.
     Populate,
-    /// Forget the contents of private pages: they read as zero.
-    Forget,
-    /// Forget the contents of a file's pages: they read as zero, in every process.
-    Punch,
+}
+
+/// The pages that forget their contents, which read as zero afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Forget {
+    /// Private pages.
+    Private,
+    /// A file's pages, in every process.
+    Shared,
 }
 
 /// Owned address space.
@@ -73,37 +87,25 @@ struct Range {
 impl Range {
     /// Inaccessible address space of `len` bytes.
     fn reserve(len: usize) -> Result<Range, OsError> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other.
-        let map = || unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) };
-        Ok(Range { start: attempt(Call::Mmap, len, map)?.expose_provenance(), len })
+        map(None, len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE, None)
     }
 
     /// Memory at an address that nothing is mapped at; none if something is by now.
     fn at(start: usize, len: usize, backed: Backed<'_>) -> Result<Option<Range>, OsError> {
-        let (address, prot) = (std::ptr::without_provenance_mut(start), ProtFlags::READ | ProtFlags::WRITE);
-        let fixed = MapFlags::FIXED_NOREPLACE;
-        let map = || match backed {
-            // SAFETY: as below.
-            Backed::Anonymous | Backed::Reserved => unsafe {
-                mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::NORESERVE)
-            },
-            // SAFETY: as below.
-            Backed::File(file, from) => unsafe {
-                mm::mmap(address, len, prot, fixed | MapFlags::SHARED | MapFlags::NORESERVE, file, from)
-            },
-            // SAFETY: the flag makes the call fail rather than replace mappings of others.
-            Backed::Huge(shift) => unsafe {
+        let usable = ProtFlags::READ | ProtFlags::WRITE;
+        let (access, flags, file) = match backed {
+            Backed::Anonymous => (usable, MapFlags::PRIVATE | MapFlags::NORESERVE, None),
+            Backed::Reserved => (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE, None),
+            Backed::File(file, from) => (usable, MapFlags::SHARED | MapFlags::NORESERVE, Some((file, from))),
+            Backed::ReservedFile(file) => (ProtFlags::empty(), MapFlags::SHARED | MapFlags::NORESERVE, Some((file, 0))),
+            Backed::Huge(shift) => {
                 let size = MapFlags::from_bits_retain(u32::from(shift) << libc::MAP_HUGE_SHIFT);
-                mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::HUGETLB | size)
-            },
-        };
-        match attempt(Call::Mmap, len, map) {
-            Ok(got) => {
-                let range = Range { start: got.expose_provenance(), len };
-                // A kernel before 4.17 takes the address as a hint.
-                Ok((range.start == start).then_some(range))
+                (usable, MapFlags::PRIVATE | MapFlags::HUGETLB | size, None)
             }
+        };
+        match map(Some(start), len, access, flags, file) {
+            // A kernel before 4.17 takes the address as a hint.
+            Ok(range) => Ok((range.start == start).then_some(range)),
             Err(error) if error.errno == libc::EEXIST => Ok(None),
             Err(error) => Err(error),
         }
@@ -138,6 +140,27 @@ impl Range {
         self.len += std::mem::take(&mut next.len);
         self
     }
+}
+
+/// Maps a range where nothing is mapped: at an address, or wherever the kernel finds room.
+fn map(
+    start: Option<usize>,
+    len: usize,
+    access: ProtFlags,
+    flags: MapFlags,
+    file: Option<(BorrowedFd<'_>, u64)>,
+) -> Result<Range, OsError> {
+    let address = std::ptr::without_provenance_mut(start.unwrap_or(0));
+    let flags = if start.is_some() { flags | MapFlags::FIXED_NOREPLACE } else { flags };
+    // SAFETY: a mapping at an address of the kernel's choice touches no other. At a given one the flag makes the call
+    // fail rather than replace mappings of others.
+    let map = || unsafe {
+        match file {
+            Some((file, from)) => mm::mmap(address, len, access, flags, file, from),
+            None => mm::mmap_anonymous(address, len, access, flags),
+        }
+    };
+    Ok(Range { start: attempt(Call::Mmap, len, map)?.expose_provenance(), len })
 }
 
 /// Unmaps a range that the caller owns.
@@ -191,7 +214,7 @@ impl Mapping {
                     range
                 }
                 Backed::Reserved => range,
-                Backed::File(..) | Backed::Huge(_) => {
+                Backed::File(..) | Backed::ReservedFile(_) | Backed::Huge(_) => {
                     let (low, high) = range.open(page, len)?;
                     let Some(middle) = Range::at(start, len, backed)? else { continue };
                     low.join(middle).join(high)
@@ -234,23 +257,34 @@ impl Mapping {
     }
 
     /// Advises the kernel about `len` bytes from `at` on.
-    ///
-    /// # Safety
-    /// With [`Advice::Forget`] and [`Advice::Punch`] the contents change: there must be no reference to them.
-    pub(crate) unsafe fn advise(&self, at: usize, len: usize, advice: Advice) -> Result<(), OsError> {
-        self.address_of(at, len);
+    pub(crate) fn advise(&self, at: usize, len: usize, advice: Advice) -> Result<(), OsError> {
         let advice = match advice {
             Advice::HugePages => mm::Advice::LinuxHugepage,
             Advice::NoHugePages => mm::Advice::LinuxNoHugepage,
             Advice::NotInChildren => mm::Advice::LinuxDontFork,
             Advice::Populate => mm::Advice::LinuxPopulateWrite,
-            Advice::Forget => mm::Advice::LinuxDontNeed,
-            Advice::Punch => mm::Advice::LinuxRemove,
         };
-        let start = self.start.as_ptr().wrapping_add(at).cast();
-        // SAFETY: the range lies in this mapping, and the caller answers for its contents.
-        attempt(Call::Madvise, len, || unsafe { mm::madvise(start, len, advice) })
+        advise(self.address_of(at, len), len, advice)
     }
+
+    /// Makes the kernel forget the contents of `len` bytes from `at` on.
+    ///
+    /// # Safety
+    /// There is no reference to them.
+    pub(crate) unsafe fn forget(&self, at: usize, len: usize, pages: Forget) -> Result<(), OsError> {
+        let advice = match pages {
+            Forget::Private => mm::Advice::LinuxDontNeed,
+            Forget::Shared => mm::Advice::LinuxRemove,
+        };
+        advise(self.address_of(at, len), len, advice)
+    }
+}
+
+/// Advises the kernel about a range that the caller owns, and of which it answers for the contents.
+fn advise(start: usize, len: usize, advice: mm::Advice) -> Result<(), OsError> {
+    let address = std::ptr::without_provenance_mut(start);
+    // SAFETY: the caller owns the range; advice that changes contents comes from `Mapping::forget` alone.
+    attempt(Call::Madvise, len, || unsafe { mm::madvise(address, len, advice) })
 }
 
 /// Changes the access to a range that the caller owns.

@@ -3,6 +3,11 @@
 //! Policies are set by address range (`mbind`), before the range is touched; pages that exist already stay. A set of
 //! nodes uses the operating system's numbers, up to 64. The library for these calls (libnuma) is C; the calls are made
 //! directly.
+//!
+//! # Why the unsafe code is right
+//!
+//! Neither call changes contents. `mbind` says where pages of a range will come from. `move_pages` without target nodes
+//! moves nothing and writes one number to a local. The mask and the address that the kernel reads outlive the calls.
 
 use framewright::{NodeId, NodeSet};
 use framewright_table::ranges;
