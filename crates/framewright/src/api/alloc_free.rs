@@ -157,7 +157,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return Err(AllocError::InInterrupt);
         }
         if M::SLEEPS_PINNED && !self.world.shared.may_wait(request.gfp) {
-            return self.alloc_no_wait(request, tried);
+            return self.alloc_no_wait(request, tried).map(|frame| self.served(request, frame));
         }
         let served = match tried {
             Some(plan) => self.world.slowpath(&plan),

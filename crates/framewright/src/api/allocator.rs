@@ -12,6 +12,7 @@ use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
 use crate::seam::machine::{Busy, Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
+use crate::sync::looks::Looks;
 use crate::types::error::{AllocError, BootError, Feature, Why};
 use crate::types::request::{__GFP_NOWARN, __GFP_THISNODE, __GFP_ZERO, Gfp, Policy, Request};
 use crate::types::units::{Order, Pfn, ZoneIdx};
@@ -95,13 +96,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Like [`Allocator::hold_cpu`], for a call that cannot do without a CPU: looks many times before it fails.
     pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
-        for _ in 0..CPU_LOOKS {
-            if let Ok(held) = self.hold_cpu(gfp) {
-                return Ok(held);
+        let mut looks = Looks::begin(self.machine(), CPU_LOOKS);
+        loop {
+            match self.hold_cpu(gfp) {
+                Ok(held) => return Ok(held),
+                Err(_) if looks.again(self.machine()) => {}
+                Err(_) => return Err(AllocError::no_memory(Why::WouldWait)),
             }
-            self.machine().relax();
         }
-        Err(AllocError::no_memory(Why::WouldWait))
     }
 
     /// Counts and announces a request that failed; returns its error.

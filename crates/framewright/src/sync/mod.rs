@@ -4,5 +4,6 @@ pub(crate) mod zone_lock;
 pub mod queued_lock;
 pub mod smp_list;
 pub(crate) mod ticket_lock;
+pub(crate) mod looks;
 pub(crate) mod rank;
 pub(crate) mod cache_line;

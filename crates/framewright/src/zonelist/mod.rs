@@ -3,6 +3,7 @@
 //! [`world::World`] is everything of one allocator. Code that needs several zones at once is here or in a higher layer.
 
 pub(crate) mod slow_free;
+pub(crate) mod listed;
 pub(crate) mod zonelist;
 pub(crate) mod address_limit;
 pub(crate) mod hand_out;
