@@ -3,6 +3,9 @@
 //! The allocator thinks in frame numbers; [`Memory`] knows the addresses of the frames. It clears a block before it is
 //! handed out, and fills a freed block with the *poison* pattern. It checks that no code wrote to the block meanwhile,
 //! and copies blocks that move. A machine without memory does nothing, and finds everything in order.
+//!
+//! With the feature `asan`, AddressSanitizer learns that a block with the pattern is nobody's. It then reports the
+//! access itself, where the check finds a write only when the block is allocated again, and a read never.
 
 use std::ptr::NonNull;
 
@@ -65,6 +68,7 @@ impl Memory {
 
     fn fill(&self, pfn: Pfn, order: Order, byte: u8) {
         if let Some(block) = self.block(pfn, order) {
+            tell(block, false);
             // SAFETY: the memory exists and the block is the allocator's, as the caller of the constructor promised.
             unsafe { block.cast::<u8>().write_bytes(byte, block.len()) };
         }
@@ -78,6 +82,7 @@ impl Memory {
     /// Both are the caller's, and do not overlap.
     pub(crate) unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         if let Some((from, to)) = self.block(from, order).zip(self.block(to, order)) {
+            tell(to, false);
             // SAFETY: the memory is there, and the blocks the caller's.
             unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast(), from.len()) };
         }
@@ -91,6 +96,9 @@ impl Memory {
     /// Fills a block with the pattern of freed memory.
     pub fn poison(&self, pfn: Pfn, order: Order) {
         self.fill(pfn, order, POISON);
+        if let Some(block) = self.block(pfn, order) {
+            tell(block, true);
+        }
     }
 
     /// Returns whether no code wrote to a block since it was filled, or ever.
@@ -99,11 +107,39 @@ impl Memory {
     /// out, so it may be read.
     pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let Some(block) = self.block(pfn, order) else { return true };
+        tell(block, false);
         // SAFETY: as in `fill`; no code writes while the slice lives.
         let block = unsafe { block.as_ref() };
         block.chunks(1 << self.page_shift).all(|frame| is_all(frame, POISON) || is_all(frame, 0))
     }
 }
+
+/// Memory whose addresses others may use once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lent(pub(crate) Memory);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Memory { base, frames, page_shift, .. } = self.0;
+        tell(NonNull::slice_from_raw_parts(base, (frames as usize) << page_shift), false);
+    }
+}
+
+/// Tells AddressSanitizer whether bytes are nobody's.
+#[cfg(feature = "asan")]
+fn tell(bytes: NonNull<[u8]>, is_free: bool) {
+    unsafe extern "C" {
+        fn __asan_poison_memory_region(start: *const u8, bytes: usize);
+        fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
+    }
+    let call = if is_free { __asan_poison_memory_region } else { __asan_unpoison_memory_region };
+    // SAFETY: the bytes are mapped, and those of the allocator or of the caller.
+    unsafe { call(bytes.as_ptr().cast(), bytes.len()) };
+}
+
+#[cfg(not(feature = "asan"))]
+#[inline(always)]
+fn tell(_: NonNull<[u8]>, _: bool) {}
 
 /// Whether all bytes are the same as `byte`, by runs that the compiler compares at once.
 fn is_all(bytes: &[u8], byte: u8) -> bool {
