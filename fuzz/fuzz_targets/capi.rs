@@ -10,8 +10,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
 const PAGE: usize = 4096;
-/// Pages of the arena: 4 MiB.
-const PAGES: usize = 1024;
+/// Pages of the arena.
+const PAGES: usize = 256;
 /// Calls of a case.
 const MOST: usize = 256;
 
@@ -63,7 +63,7 @@ impl Flags {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Small {
-    /// Up to 9, mostly small.
+    /// Up to 8, mostly small.
     Usual(u8),
     Any(u32),
 }
@@ -71,7 +71,7 @@ enum Small {
 impl Small {
     fn number(self) -> c_uint {
         match self {
-            Small::Usual(number) => c_uint::from(number).trailing_zeros().min(9),
+            Small::Usual(number) => c_uint::from(number).trailing_zeros().min(8),
             Small::Any(number) => number,
         }
     }
@@ -436,7 +436,7 @@ fuzz_target!(|case: Case| {
         options.bytes = (PAGES * PAGE) as u64;
         options.flags = FW_OPTION_NO_BACKGROUND | if case.hardened { FW_OPTION_HARDENED } else { 0 };
         options.backing = u32::from(case.flags & 1);
-        options.max_order = 9;
+        options.max_order = 8;
         options.cpus = 3;
         assert_eq!(fw_arena_create(&raw const options, &raw mut arena), FW_OK);
         let mut stats: fw_stats = std::mem::zeroed();
