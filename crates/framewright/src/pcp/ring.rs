@@ -200,9 +200,12 @@ impl<M: Machine> Ring<M> {
         self.len() >= self.capacity()
     }
 
-    /// Whether the ring has room for its number of entries.
-    pub(crate) fn fits(&self) -> bool {
-        self.len() <= self.capacity()
+    /// Whether the ring, and the array, have room for its number of entries.
+    ///
+    /// The ring's own words may be anything in a state that is restored.
+    pub(crate) fn fits(&self, slots: &[M::U32]) -> bool {
+        let len = self.len();
+        len <= self.capacity() && len as usize <= slots.len()
     }
 
     /// Returns the numbers of blocks that the owner took and gave, at this moment.

@@ -35,8 +35,9 @@ fn right() {
                 assert!(block.iter().all(|&byte| byte == round));
             }
         }
-        let movable: Vec<_> =
-            (0..64).map_while(|key| arena.alloc_movable(&Request::page(GFP_USER), key, |page| page.fill(3)).ok()).collect();
+        let movable: Vec<_> = (0..64)
+            .map_while(|key| arena.alloc_movable(&Request::page(GFP_USER), key, |page| page.fill(3)).ok())
+            .collect();
         held.clear();
         arena.compact(NodeId(0));
         arena.drain();

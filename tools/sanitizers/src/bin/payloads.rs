@@ -214,6 +214,9 @@ fn main() -> ExitCode {
     }
     let counts = arena.validate().expect("every invariant holds");
     assert_eq!((counts.allocated, arena.refused_frees()), (0, 0));
-    println!("payloads: {} operations of {THREADS} threads, {ROUNDS} generations", stage.operations.load(Ordering::Relaxed));
+    println!(
+        "payloads: {} operations of {THREADS} threads, {ROUNDS} generations",
+        stage.operations.load(Ordering::Relaxed)
+    );
     ExitCode::SUCCESS
 }
