@@ -5,9 +5,7 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use framewright::request::{
-    __GFP_ZERO, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, GFP_USER, Gfp,
-};
+use framewright::request::{__GFP_ZERO, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, GFP_USER, Gfp};
 use framewright::{Mechanisms, NodeId, Order, PfnRange, Request};
 use framewright_rt::{Arena, Leaving, LocalArena, MovablePage, OwnedPages, PageRange, Placement};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -30,15 +28,32 @@ struct Case {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Alloc { flags: u8, order: u8 },
-    AllocMany { flags: u8, order: u8, count: u8 },
-    AllocRange { flags: u8, pages: u16, align: u8 },
-    AllocMovable { order: u8, key: u8 },
+    Alloc {
+        flags: u8,
+        order: u8,
+    },
+    AllocMany {
+        flags: u8,
+        order: u8,
+        count: u8,
+    },
+    AllocRange {
+        flags: u8,
+        pages: u16,
+        align: u8,
+    },
+    AllocMovable {
+        order: u8,
+        key: u8,
+    },
     Free(u8),
     /// From another thread.
     FreeAfar(u8),
     FreeAll,
-    Split { which: u8, to: u8 },
+    Split {
+        which: u8,
+        to: u8,
+    },
     Discard(u8),
     Drain,
     Trim(u8),

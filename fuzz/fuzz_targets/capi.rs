@@ -266,9 +266,7 @@ impl Program {
         let (count, place) = (blocks.len(), blocks.as_ptr());
         // SAFETY: as for one free.
         let code = match local {
-            true => unsafe {
-                fw_local_free_bulk(self.local, order, count, place, &raw mut freed, &raw mut refused)
-            },
+            true => unsafe { fw_local_free_bulk(self.local, order, count, place, &raw mut freed, &raw mut refused) },
             false => unsafe { fw_free_bulk(self.arena, order, count, place, &raw mut freed, &raw mut refused) },
         };
         if local && self.local.is_null() {

@@ -8,8 +8,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-use framewright_rt::export::{Export, FetchReason, ReportFile, fetch};
 use framewright_rt::Arena;
+use framewright_rt::export::{Export, FetchReason, ReportFile, fetch};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;

@@ -201,8 +201,6 @@ impl<M: Machine> Ring<M> {
     }
 
     /// Whether the ring, and the array, have room for its number of entries.
-    ///
-    /// The ring's own words may be anything in a state that is restored.
     pub(crate) fn fits(&self, slots: &[M::U32]) -> bool {
         let len = self.len();
         len <= self.capacity() && len as usize <= slots.len()
@@ -464,9 +462,11 @@ impl<M: Machine> Ring<M> {
     }
 
     /// Calls `visit` with every entry, from the bottom up.
+    ///
+    /// Ends after as many as the array has, whatever a damaged ring claims ([`Ring::fits`]).
     pub(crate) fn each(&self, slots: &[M::U32], mut visit: impl FnMut(Frame)) {
         let mut at = self.bottom.load(Ordering::Relaxed);
-        for _ in 0..self.len() {
+        for _ in 0..slots.len().min(self.len() as usize) {
             if at == self.end() {
                 at = self.start();
             }
