@@ -40,6 +40,8 @@ impl Input<'_> {
             let line = &mut lines[at];
             match change {
                 Change::Remove => line.clear(),
+                // Of one line, or it doubles each time.
+                Change::Repeat if line.contains('\n') => {}
                 Change::Repeat => *line = format!("{line}\n{line}"),
                 Change::Replace(text) => (*text).clone_into(line),
                 Change::Value(text) => *line = format!("{} = {text}", line.split('=').next().unwrap_or_default()),
