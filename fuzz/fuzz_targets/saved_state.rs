@@ -26,7 +26,8 @@ fuzz_target!(|data: &[u8]| {
     let layout = Layout::of(&config).unwrap();
     let (mut one, mut other) = (Storage::new(&layout), Storage::new(&layout));
     let pages = Allocator::boot(Solo::new(&CPUS), &config, one.parts()).unwrap();
-    let blocks: Vec<_> = [0, 1, 0, 4].iter().map_while(|&order| pages.alloc(&Request::new(GFP_NOWAIT, order)).ok()).collect();
+    let blocks: Vec<_> =
+        [0, 1, 0, 4].iter().map_while(|&order| pages.alloc(&Request::new(GFP_NOWAIT, order)).ok()).collect();
     pages.free(blocks[2], Order(0)).unwrap();
     let mut state = Vec::new();
     pages.save(&mut |bytes| Ok::<_, ()>(state.extend_from_slice(bytes))).unwrap();
@@ -43,5 +44,6 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let _ = pages.alloc(&Request::page(GFP_NOWAIT)).map(|pfn| pages.free(pfn, Order(0)));
-    let _ = (blocks.into_iter().map(|pfn| pages.free(pfn, Order(0)).is_ok()).count(), pages.drain_all(), pages.validate());
+    let _ =
+        (blocks.into_iter().map(|pfn| pages.free(pfn, Order(0)).is_ok()).count(), pages.drain_all(), pages.validate());
 });

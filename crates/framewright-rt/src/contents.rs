@@ -4,6 +4,9 @@
 //! handed out, and fills a freed block with the *poison* pattern. It checks that no code wrote to the block meanwhile,
 //! and copies blocks that move. A machine without memory does nothing, and finds everything in order.
 //!
+//! With the feature `asan`, AddressSanitizer learns that a block with the pattern is nobody's. It then reports the
+//! access itself, where the check finds a write only when the block is allocated again, and a read never.
+//!
 //! # Why the unsafe code is right
 //!
 //! The caller of [`Memory::new`] promises that the memory is there, and that a machine may read and write a block while
@@ -91,6 +94,7 @@ impl Memory {
 
     fn fill(&self, pfn: Pfn, order: Order, byte: u8) {
         if let Some(block) = self.block(pfn, order) {
+            tell(block, false);
             // SAFETY: the memory exists and the block is the allocator's, as the caller of the constructor promised.
             unsafe { block.cast::<u8>().write_bytes(byte, block.len()) };
         }
@@ -99,6 +103,7 @@ impl Memory {
     /// Fills a block with the contents of another one. Nothing happens unless it lies here and is as large.
     pub(crate) fn copy(&self, from: &[u8], to: &Given) {
         if let Some(to) = self.block(to.pfn, to.order).filter(|to| to.len() == from.len()) {
+            tell(to, false);
             // SAFETY: the memory is there. The block is the caller's, so `from`, which others may read, is another one.
             unsafe { to.cast().copy_from_nonoverlapping(NonNull::from(from).cast::<u8>(), from.len()) };
         }
@@ -112,6 +117,9 @@ impl Memory {
     /// Fills a block with the pattern of freed memory.
     pub fn poison(&self, pfn: Pfn, order: Order) {
         self.fill(pfn, order, POISON);
+        if let Some(block) = self.block(pfn, order) {
+            tell(block, true);
+        }
     }
 
     /// Returns whether no code wrote to a block since it was filled, or ever.
@@ -120,11 +128,39 @@ impl Memory {
     /// out, so it may be read.
     pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let Some(block) = self.block(pfn, order) else { return true };
+        tell(block, false);
         // SAFETY: as in `fill`; no code writes while the slice lives.
         let block = unsafe { block.as_ref() };
         block.chunks(1 << self.page_shift).all(|frame| is_all(frame, POISON) || is_all(frame, 0))
     }
 }
+
+/// Memory whose addresses others may use once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lent(pub(crate) Memory);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Memory { base, frames, page_shift, .. } = self.0;
+        tell(NonNull::slice_from_raw_parts(base, (frames as usize) << page_shift), false);
+    }
+}
+
+/// Tells AddressSanitizer whether bytes are nobody's.
+#[cfg(feature = "asan")]
+fn tell(bytes: NonNull<[u8]>, is_free: bool) {
+    // SAFETY: these are the sanitizer's functions, with its types. They change what it knows, and no byte of the program.
+    unsafe extern "C" {
+        safe fn __asan_poison_memory_region(start: *const u8, bytes: usize);
+        safe fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
+    }
+    let call = if is_free { __asan_poison_memory_region } else { __asan_unpoison_memory_region };
+    call(bytes.as_ptr().cast(), bytes.len());
+}
+
+#[cfg(not(feature = "asan"))]
+#[inline(always)]
+fn tell(_: NonNull<[u8]>, _: bool) {}
 
 /// Whether all bytes are the same as `byte`, by runs that the compiler compares at once.
 fn is_all(bytes: &[u8], byte: u8) -> bool {

@@ -10,8 +10,35 @@
 //! process ends: going on would give one page to two owners.
 //!
 //! Rejected for that case: `mprotect`. It interrupts every processor, but newer processors do without that.
+//!
+//! ThreadSanitizer knows no fences, and would report each page that a fence hands over. With `--cfg framewright_tsan` a
+//! full fence is an exchange on one word, which orders at least as much, and both sides of the asymmetric fence are
+//! full. What the sanitizer then cannot see is an order that only such a fence happens to give.
+
+use std::sync::atomic;
 
 use rustix::thread::{CpuSet, MembarrierCommand, membarrier, sched_getaffinity, sched_setaffinity};
+
+/// A full fence.
+#[inline]
+pub(crate) fn full() {
+    #[cfg(not(framewright_tsan))]
+    atomic::fence(atomic::Ordering::SeqCst);
+    #[cfg(framewright_tsan)]
+    {
+        static LAST: atomic::AtomicU32 = atomic::AtomicU32::new(0);
+        LAST.fetch_add(1, atomic::Ordering::AcqRel);
+    }
+}
+
+/// A fence of the side that need not pay, where [`heavy`] is the other side.
+#[inline(always)]
+pub(crate) fn light() {
+    #[cfg(not(framewright_tsan))]
+    atomic::compiler_fence(atomic::Ordering::SeqCst);
+    #[cfg(framewright_tsan)]
+    full();
+}
 
 /// Asks the kernel for the right to [`heavy`]'s quick way. Says whether it was granted.
 pub(crate) fn register() -> bool {

@@ -14,7 +14,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use framewright::Features;
@@ -374,15 +374,15 @@ impl Machine for Native {
 
     #[inline]
     fn fence(&self) {
-        atomic::fence(atomic::Ordering::SeqCst);
+        fences::full();
     }
 
     #[inline]
     fn light_fence(&self) {
         if self.asymmetric {
-            atomic::compiler_fence(atomic::Ordering::SeqCst);
+            fences::light();
         } else {
-            atomic::fence(atomic::Ordering::SeqCst);
+            fences::full();
         }
     }
 
@@ -392,11 +392,11 @@ impl Machine for Native {
 
     #[inline(always)]
     fn front_fence(&self) {
-        atomic::compiler_fence(atomic::Ordering::SeqCst);
+        fences::light();
     }
 
     fn heavy_fence(&self) {
-        atomic::fence(atomic::Ordering::SeqCst);
+        fences::full();
         if self.asymmetric {
             fences::heavy();
         }

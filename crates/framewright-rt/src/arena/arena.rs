@@ -30,7 +30,7 @@ use super::sizing::Sizing;
 use super::state::ArenaState;
 use super::workers::Workers;
 use crate::background::{Background, DrainIdle};
-use crate::contents::Memory;
+use crate::contents::{Lent, Memory};
 use crate::error::ArenaError;
 use crate::export::{Export, ExportError};
 use crate::ledger::entries::Ledger;
@@ -77,7 +77,8 @@ impl Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), Workers::default());
         let state = ArenaState::new(allocator);
-        let inner = Inner { state, _metadata: metadata, owners, ledger, memory, pool, refused, quiet, at_work, sizing };
+        let (_metadata, _lent) = (metadata, Lent(contents));
+        let inner = Inner { state, _metadata, owners, ledger, _lent, memory, pool, refused, quiet, at_work, sizing };
         let inner = Arc::new(inner);
         let owner: Weak<dyn FreesBlocks> = Arc::<Inner>::downgrade(&inner);
         inner.pool.settle_in(owner, contents, report.nodes.iter().map(|node| node.range));

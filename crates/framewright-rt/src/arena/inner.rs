@@ -13,6 +13,7 @@ use super::owners::OwnerTable;
 use super::sizing::Sizing;
 use super::state::ArenaState;
 use super::workers::Workers;
+use crate::contents::Lent;
 use crate::ledger::entries::Ledger;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
@@ -32,6 +33,8 @@ pub(crate) struct Inner {
     pub(super) owners: OwnerTable,
     /// What is held, for a recovery after a kill.
     pub(super) ledger: Option<Arc<Ledger>>,
+    /// Dropped before the memory, whose addresses may then be others'.
+    pub(super) _lent: Lent,
     pub(super) memory: ArenaMemory,
     pub(super) pool: Arc<Pool>,
     /// Number of blocks that could not be freed.

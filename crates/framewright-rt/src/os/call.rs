@@ -90,6 +90,9 @@ impl OsError {
                 "the limit of address space (ulimit -v), the number of mappings (/proc/sys/vm/max_map_count) or the \
                  commit limit (/proc/sys/vm/overcommit_memory is 2) is reached",
             ),
+            (Call::Mmap, Errno::INVAL) => {
+                Some("the address space is too small; valgrind leaves some 50 GiB to an arena and its limit")
+            }
             (Call::MemfdCreate, Errno::MFILE | Errno::NFILE) => Some("the limit of open files (ulimit -n) is reached"),
             (Call::Ftruncate, Errno::FBIG) => Some("the limit of file sizes (ulimit -f) is below the arena's size"),
             (Call::Mbind, Errno::PERM | Errno::NOSYS) => {
@@ -241,6 +244,8 @@ mod tests {
             "mbind of 4 KiB failed: Operation not permitted (os error 1); this process may not place memory (a \
              container's seccomp profile); build with best effort"
         );
+        let error = OsError { call: Call::Mmap, bytes: 1 << 40, errno: libc::EINVAL };
+        assert!(error.hint().is_some_and(|hint| hint.contains("valgrind leaves some 50 GiB")));
         let error = OsError { call: Call::Ftruncate, bytes: 1, errno: 28 };
         assert_eq!(error.to_string(), "ftruncate of 1 byte failed: No space left on device (os error 28)");
     }

@@ -53,7 +53,9 @@ fn who_writes_after_a_free_loses_the_block_to_quarantine() {
 #[test]
 fn no_way_to_a_block_leads_around_the_check() {
     let page = Request::page(GFP_USER);
-    let ways: [(&str, fn(&Allocator<'static, Native>, Pfn) -> Vec<Pfn>); 4] = [
+    /// Takes a page, or all that there is.
+    type Way = fn(&Allocator<'static, Native>, Pfn) -> Vec<Pfn>;
+    let ways: [(&str, Way); 4] = [
         ("below a limit", |pages, pfn| {
             let below = Request { below: Some(pfn.add(1)), ..Request::page(GFP_USER) };
             std::iter::from_fn(|| pages.alloc(&below).ok()).collect()

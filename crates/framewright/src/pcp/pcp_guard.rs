@@ -143,7 +143,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Whether every ring has room for its number of entries.
     pub(crate) fn fits(&self) -> bool {
-        self.pcp.every_ring().all(Ring::fits)
+        self.pcp.every_ring().all(|ring| ring.fits(self.pcps.slots))
     }
 
     /// Calls `visit` with every entry and the order it should have.

@@ -200,9 +200,10 @@ impl<M: Machine> Ring<M> {
         self.len() >= self.capacity()
     }
 
-    /// Whether the ring has room for its number of entries.
-    pub(crate) fn fits(&self) -> bool {
-        self.len() <= self.capacity()
+    /// Whether the ring, and the array, have room for its number of entries.
+    pub(crate) fn fits(&self, slots: &[M::U32]) -> bool {
+        let len = self.len();
+        len <= self.capacity() && len as usize <= slots.len()
     }
 
     /// Returns the numbers of blocks that the owner took and gave, at this moment.
@@ -461,9 +462,11 @@ impl<M: Machine> Ring<M> {
     }
 
     /// Calls `visit` with every entry, from the bottom up.
+    ///
+    /// Ends after as many as the array has, whatever a damaged ring claims ([`Ring::fits`]).
     pub(crate) fn each(&self, slots: &[M::U32], mut visit: impl FnMut(Frame)) {
         let mut at = self.bottom.load(Ordering::Relaxed);
-        for _ in 0..self.len() {
+        for _ in 0..slots.len().min(self.len() as usize) {
             if at == self.end() {
                 at = self.start();
             }

@@ -1,6 +1,7 @@
 //! Saved and restored allocators: every word comes back, and whatever is not the state that was saved is refused.
 
 use std::convert::Infallible;
+use std::sync::LazyLock;
 
 use crate::copied::{Copied, copy, run_on};
 use framewright::config::SectionInit;
@@ -239,4 +240,45 @@ fn a_large_memory_takes_few_bytes() {
     let other = boot(Native::new(&CPUS[..1]), &config);
     other.restore(&state).unwrap();
     blocks.into_iter().for_each(|pfn| other.free(pfn, Order(0)).unwrap());
+}
+
+/// CRC-64/XZ of bytes, by a table of its steps.
+fn crc(bytes: &[u8]) -> u64 {
+    static TABLE: LazyLock<[u64; 256]> = LazyLock::new(|| {
+        let step = |crc: u64, _| crc >> 1 ^ if crc & 1 == 1 { 0xc96c_5795_d787_0f42 } else { 0 };
+        std::array::from_fn(|byte| (0..8).fold(byte as u64, step))
+    });
+    !bytes.iter().fold(u64::MAX, |crc, &byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
+}
+
+/// A number of entries that no array has would be walked for minutes. Fuzzing found it in a ring.
+#[test]
+fn no_word_of_a_state_makes_a_walk_without_end() {
+    let map = [Region::usable(0, 0x100, 0)];
+    let geometry = Geometry { page_shift: 12, max_order: Order(5), pageblock_order: Order(4) };
+    let limits = Config { geometry, dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS[..1]) };
+    let config = Config { mechanisms: Mechanisms::parse("default").unwrap(), ..limits };
+    let layout = Layout::of(&config).unwrap();
+    let mut storage = Storage::new(&layout);
+    let pages = Allocator::boot(Native::new(&CPUS[..1]), &config, storage.parts()).unwrap();
+    let block = pages.alloc(&Request::page(GFP_NOWAIT)).unwrap();
+    pages.free(block, Order(0)).unwrap();
+    let mut state = saved(&pages);
+    state.truncate(state.len() - 8);
+    let mut refused = 0;
+    // From the first word on, which follows 72 bytes.
+    for at in (72..state.len()).step_by(4) {
+        let mut changed = state.clone();
+        changed[at..at + 4].copy_from_slice(&0x1331_bb1c_u32.to_le_bytes());
+        changed.extend(crc(&changed).to_le_bytes());
+        let mut storage = Storage::new(&layout);
+        let pages = Allocator::boot(Native::new(&CPUS[..1]), &config, storage.parts()).unwrap();
+        match pages.restore(&changed) {
+            Ok(_) => {}
+            // A state stores runs of words, so a change may also end it too early.
+            Err(RestoreError::Unsound(_) | RestoreError::Withheld(_) | RestoreError::Damaged) => refused += 1,
+            Err(error) => panic!("the bytes at {at}: {error}"),
+        }
+    }
+    assert!(refused > 20, "{refused} of {} words were refused", state.len() / 4);
 }
