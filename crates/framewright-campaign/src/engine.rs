@@ -21,7 +21,7 @@ use crate::kind::{Counters, Kind, Kinds};
 use crate::plant::Plant;
 use crate::schedule::{Schedule, Turns};
 use crate::thread::{Blocked, Context, Level, Thread};
-use crate::words::{BUDGET, PLANTED, STORES};
+use crate::words::{BUDGET, PLANTED, stores_to};
 use crate::wrong::{Symptom, Wrong};
 
 thread_local! {
@@ -200,6 +200,7 @@ impl Engine {
         let Context { steps, limit, .. } = thread.context.get();
         if steps >= limit && !self.dead.get() {
             let text = format!("a call made {steps} accesses, with {} interruptions", thread.interruptions.get());
+            if std::env::var("BT").is_ok() { eprintln!("{:?} {}", thread.context.get(), std::backtrace::Backtrace::force_capture()); }
             self.found(Wrong::new(Symptom::Progress, text));
             self.unwind();
         }
@@ -267,7 +268,7 @@ impl Engine {
         self.grant();
     }
 
-    /// Lets others run, as long as none of them stores, while a loop of the core polls.
+    /// Lets others run while a loop of the core polls.
     pub(crate) fn relax(&self) {
         let Some(thread) = self.thread().filter(|_| !self.dead.get()) else { return };
         if thread.context.get().level == Level::Nmi {
@@ -275,12 +276,11 @@ impl Engine {
         }
         self.settle();
         self.turns.yields(thread);
-        thread.blocked.set(Blocked::Store { since: STORES.get(), may_give_up: true });
         self.suspend();
         self.grant();
     }
 
-    fn wait(&self, patience: Patience, looks: u32) -> Wait {
+    fn wait(&self, patience: Patience, looks: u32, part: u8) -> Wait {
         let Some(thread) = self.thread() else {
             // Between segments nothing runs that could end a wait.
             if patience == Patience::Turn && !self.dead.get() {
@@ -308,14 +308,14 @@ impl Engine {
             return Wait::GiveUp;
         }
         self.settle();
-        let since = STORES.get();
-        thread.blocked.set(Blocked::Store { since, may_give_up: tries.is_some() });
+        let since = stores_to(part);
+        thread.blocked.set(Blocked::Store { part, since, may_give_up: tries.is_some() });
         self.suspend();
         self.grant();
         match self.dead.get() {
             true => Wait::Dead,
             // It was resumed although nobody stored, because nobody will.
-            false if STORES.get() == since && tries.is_some() => Wait::GiveUp,
+            false if stores_to(part) == since && tries.is_some() => Wait::GiveUp,
             false => Wait::Look,
         }
     }
@@ -359,8 +359,8 @@ pub(crate) fn out_of_budget() {
 
 /// Lets the running thread wait after its n-th look at a word.
 #[cold]
-pub(crate) fn wait(patience: Patience, looks: u32) -> Wait {
-    running().map_or(Wait::GiveUp, |engine| engine.wait(patience, looks))
+pub(crate) fn wait(patience: Patience, looks: u32, part: u8) -> Wait {
+    running().map_or(Wait::GiveUp, |engine| engine.wait(patience, looks, part))
 }
 
 /// Returns whether the store to the planted word goes wrong.

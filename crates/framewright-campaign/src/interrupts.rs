@@ -18,8 +18,6 @@ use crate::thread::{Context, Level};
 use crate::world::World;
 use crate::wrong::{Symptom, Wrong};
 
-/// Accesses that a call of an interrupt may make.
-const QUICK: u64 = 1 << 18;
 /// Largest order that an interrupt frees.
 const LARGEST: u8 = 3;
 /// NMIs in each other.
@@ -34,7 +32,7 @@ impl World {
             return;
         }
         let mut rng = Rng::new(engine.below(u64::MAX));
-        thread.with(|context| *context = Context { limit: QUICK, ..*context });
+        thread.with(|context| *context = Context { limit: self.plan.limits[0], ..*context });
         let is_nested = thread.depth.get() < DEEPEST && engine.enabled.has(Kind::NmiNested) && rng.one_in(8);
         let has_nmis = [Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall].iter().any(|kind| engine.enabled.has(*kind));
         if is_nested && has_nmis {

@@ -18,10 +18,6 @@ use crate::thread::{Context, Power, Thread};
 use crate::world::World;
 use crate::wrong::{Symptom, Wrong};
 
-/// Accesses that a call may make that neither reclaims nor searches memory.
-const QUICK: u64 = 1 << 18;
-/// Accesses that any other call may make.
-const SLOW: u64 = 1 << 24;
 /// Accesses after the begin of a call within which an interrupt comes, if one comes.
 const SOON: [u64; 4] = [10, 60, 300, 3_000];
 /// Orders of small requests.
@@ -43,7 +39,7 @@ impl World {
         engine.settle();
         let Context { steps, limit, .. } = thread.context.get();
         let mut longest = engine.longest.get();
-        let class = usize::from(limit == SLOW);
+        let class = self.plan.limits.iter().position(|of_class| *of_class == limit).unwrap_or(0);
         longest[class] = longest[class].max(steps);
         engine.longest.set(longest);
         thread.context.set(Context::IDLE);
@@ -77,7 +73,7 @@ impl World {
         } else {
             None
         };
-        let limit = if matches!(action, Action::Nolock | Action::Part | Action::Wrong) { QUICK } else { SLOW };
+        let limit = self.plan.limits[usize::from(!matches!(action, Action::Nolock | Action::Part))];
         thread.context.set(Context { armed, limit, ..Context::IDLE });
         thread.interruptions.set(0);
         if !plan.interrupts.is_empty() && rng.one_in(plan.interrupt_in) {
@@ -133,8 +129,8 @@ impl World {
         let may_wait = plenty || rng.one_in(32);
         let base = match rng.below(16) {
             0..=2 => GFP_ATOMIC,
-            3 => GFP_DMA32 | GFP_NOWAIT,
-            4..=5 => GFP_NOWAIT | __GFP_RECLAIMABLE,
+            3 if rng.one_in(8) => GFP_DMA32 | GFP_NOWAIT,
+            3..=5 => GFP_NOWAIT | __GFP_RECLAIMABLE,
             6 if may_wait => GFP_TRANSHUGE,
             7..=9 if may_wait => GFP_HIGHUSER_MOVABLE,
             10..=11 if may_wait => GFP_KERNEL,
@@ -142,7 +138,7 @@ impl World {
             12 => GFP_NOWAIT | __GFP_ZERO,
             _ => GFP_NOWAIT,
         };
-        if rng.one_in(16) { base | __GFP_THISNODE } else { base }
+        if rng.one_in(64) { base | __GFP_THISNODE } else { base }
     }
 
     fn request(&self, order: Order, rng: &mut Rng) -> Request {
@@ -170,6 +166,9 @@ impl World {
     fn failed(&self, error: AllocError) -> u64 {
         if matches!(error, AllocError::NoMemory { .. }) {
             self.engine.hit(Kind::Exhausted);
+            // A request that fails looks everywhere, which takes as long as a hundred that are served: frees follow.
+            let allocated = self.frames.borrow().allocated;
+            self.level.set(allocated - allocated / 8);
         }
         2
     }

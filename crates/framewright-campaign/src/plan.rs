@@ -95,6 +95,11 @@ pub(crate) const INTERRUPTS: [Kind; 5] = [
 
 /// Farthest apart that a machine's first and last frame may be: the table of owners has a word for each.
 pub(crate) const MOST_SPANNED: u64 = 1 << 15;
+/// Accesses that a call may make for each record of a CPU if it may neither wait nor reclaim: a request that fails looks
+/// at every list of every CPU, and tries again as long as lists change.
+const QUICK: u64 = 1 << 16;
+/// Accesses that a call may make for each record of a CPU if it may.
+const SLOW: u64 = 1 << 21;
 /// Levels of memory use of a segment, in percent.
 const LEVELS: [u64; 7] = [5, 20, 40, 60, 75, 90, 105];
 
@@ -117,6 +122,8 @@ pub(crate) struct Plan {
     pub(crate) interrupt_in: u64,
     /// Operations of a segment.
     pub(crate) segment: u64,
+    /// Accesses that a call may make: one that may neither wait nor reclaim, and any other.
+    pub(crate) limits: [u64; 2],
 }
 
 impl Plan {
@@ -137,9 +144,11 @@ impl Plan {
         let interrupts = only(&INTERRUPTS);
         // By what the seed enables, so that a shrunk case has the seed's records.
         let has_own_lists = shape.mechanisms.pcp_protection == PcpProtection::OwnLists;
+        let contexts = if has_own_lists && INTERRUPTS.iter().any(|kind| kinds.has(*kind)) { 2 } else { 1 };
+        let records = (contexts * shape.cpus.len()) as u64;
         Plan {
             seed: case.seed,
-            contexts: if has_own_lists && INTERRUPTS.iter().any(|kind| kinds.has(*kind)) { 2 } else { 1 },
+            contexts,
             schedule: case.schedule.unwrap_or(schedule),
             kinds: enabled,
             weights,
@@ -148,6 +157,7 @@ impl Plan {
             fault_in,
             interrupt_in,
             segment: 256,
+            limits: [QUICK, SLOW].map(|limit| limit * (1 + records)),
             shape,
         }
     }
@@ -197,7 +207,7 @@ fn shape(rng: &mut Rng) -> Shape {
         }
     };
     let cpus = *rng.pick(&[1, 2, 2, 3, 4, 4, 8, 16]);
-    let cpus = if rng.one_in(10) { *rng.pick(&[64, 64, 64, 64, 128, 512]) } else { cpus };
+    let cpus = if rng.one_in(16) { *rng.pick(&[64, 64, 64, 64, 64, 64, 128, 512]) } else { cpus };
     variety::set_cpus(rng, &mut shape, &(cpus..=cpus));
     shape.mechanisms = variety::mechanisms(rng);
     shape.section_init = if rng.one_in(4) { SectionInit::WhenUsed } else { SectionInit::AtBoot };

@@ -19,7 +19,7 @@ use std::str::FromStr;
 use crate::engine::Engine;
 use crate::kind::Kind;
 use crate::thread::{Blocked, Power, Thread};
-use crate::words::STORES;
+use crate::words::stores_to;
 
 /// How the next thread is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ const SHORT_TURN: u64 = 64;
 pub(crate) struct Turns {
     pub(crate) schedule: Schedule,
     /// Threads with something to do.
-    active: RefCell<Vec<usize>>,
+    pub(crate) active: RefCell<Vec<usize>>,
     cursor: Cell<usize>,
     /// PCT: accesses at which priorities change, the next one last.
     changes: RefCell<Vec<u64>>,
@@ -185,7 +185,7 @@ impl Turns {
             }
             let thread = &engine.threads[number];
             if thread.inside.get() && engine.enabled.has(Kind::ThreadStopped) && engine.below(STOPS_IN) == 0 {
-                thread.stopped_until.set(engine.accesses.get() + engine.below(STOPPED));
+                thread.stopped_until.set(engine.accesses.get() + 1 + engine.below(STOPPED));
                 engine.hit(Kind::ThreadStopped);
                 continue;
             }
@@ -213,11 +213,15 @@ impl Turns {
     }
 }
 
+/// Returns whether a thread waits for a store that was not made yet.
+fn waits(thread: &Thread) -> bool {
+    matches!(thread.blocked.get(), Blocked::Store { part, since, .. } if since == stores_to(part))
+}
+
 /// Returns whether a thread may go on.
 fn may_run(engine: &Engine, number: usize) -> bool {
     let thread = &engine.threads[number];
-    let waits = matches!(thread.blocked.get(), Blocked::Store { since, .. } if since == STORES.get());
-    !waits && thread.power.get() != Power::Going && thread.stopped_until.get() <= engine.accesses.get()
+    !waits(thread) && thread.power.get() != Power::Going && thread.stopped_until.get() <= engine.accesses.get()
 }
 
 /// Returns a thread that goes on because no other may: one that was stopped, or one that gives up its wait.
@@ -226,8 +230,7 @@ fn rescued(engine: &Engine, active: &[usize]) -> Option<usize> {
     let is_stopped = |&number: &usize| engine.threads[number].stopped_until.get() > engine.accesses.get();
     if let Some(number) = threads().filter(is_stopped).min_by_key(|&number| engine.threads[number].stopped_until.get()) {
         engine.threads[number].stopped_until.set(0);
-        let waits = matches!(engine.threads[number].blocked.get(), Blocked::Store { since, .. } if since == STORES.get());
-        if !waits {
+        if !waits(&engine.threads[number]) {
             return Some(number);
         }
         return rescued(engine, active);

@@ -14,10 +14,24 @@ use crate::engine;
 thread_local! {
     /// Accesses until the engine must be asked.
     pub(crate) static BUDGET: Cell<u64> = const { Cell::new(u64::MAX) };
-    /// Stores so far: a wait is looked at again only after one.
-    pub(crate) static STORES: Cell<u64> = const { Cell::new(0) };
+    /// Stores so far by a part of the address: a wait is looked at again only after a store that may end it.
+    static STORES: [Cell<u32>; PARTS] = const { [const { Cell::new(0) }; PARTS] };
     /// Address of the word that a planted bug is in; 0 for none.
     pub(crate) static PLANTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Parts of memory whose stores are counted apart.
+const PARTS: usize = 256;
+
+/// Returns the part of memory that a word is in.
+#[inline(always)]
+fn part_of<T>(word: &Cell<T>) -> u8 {
+    (std::ptr::from_ref(word).addr() >> 3) as u8
+}
+
+/// Returns the number of stores to a part of memory so far.
+pub(crate) fn stores_to(part: u8) -> u32 {
+    STORES.with(|stores| stores[usize::from(part)].get())
 }
 
 /// Counts an access that is about to be made.
@@ -35,7 +49,10 @@ fn touch() {
 #[inline(always)]
 fn touch_to_store<T>(word: &Cell<T>, is_cas: bool) -> bool {
     touch();
-    STORES.set(STORES.get() + 1);
+    STORES.with(|stores| {
+        let stores = &stores[usize::from(part_of(word))];
+        stores.set(stores.get().wrapping_add(1));
+    });
     let planted = PLANTED.get();
     planted == 0 || planted != std::ptr::from_ref(word).addr() || !engine::is_planted_store(is_cas)
 }
@@ -100,7 +117,7 @@ macro_rules! words {
                         return Ok(value);
                     }
                     looks += 1;
-                    match engine::wait(patience, looks) {
+                    match engine::wait(patience, looks, part_of(&self.0)) {
                         engine::Wait::Look => {}
                         engine::Wait::GiveUp => return Err(Busy),
                         engine::Wait::Dead => return Ok(value),
