@@ -149,7 +149,7 @@ impl Drop for Lent {
 /// Tells AddressSanitizer whether bytes are nobody's.
 #[cfg(feature = "asan")]
 fn tell(bytes: NonNull<[u8]>, is_free: bool) {
-    // SAFETY: these are the sanitizer's functions, with its types. They change what it knows, and no byte of the program.
+    // SAFETY: the sanitizer's functions, with its types. They change what it knows, and no byte of the program.
     unsafe extern "C" {
         safe fn __asan_poison_memory_region(start: *const u8, bytes: usize);
         safe fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
