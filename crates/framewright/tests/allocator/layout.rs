@@ -3,7 +3,7 @@
 use framewright::report::BuddyInfo;
 use framewright::request::GFP_KERNEL;
 use framewright::units::{NodeId, Order, Pfn, ZoneKind};
-use framewright::{Allocator, BootError, Config, Layout, Mechanisms, Region, Request};
+use framewright::{Allocator, BootError, Config, Geometry, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 
 /// Bytes that depend on the number of frames alone: everything but zones, CPUs and their lists.
@@ -74,20 +74,20 @@ fn metadata_takes_this_share_of_memory() {
     assert_eq!(shares, machines.map(|(.., share)| share));
 }
 
-/// 16 TiB are accepted; the last largest block has no descriptor.
+/// 16 TiB are accepted, and 64 TiB in pages of 16 KiB; the last largest block has no descriptor.
 #[test]
-fn maps_of_16_tib_and_4096_cpus_are_accepted() {
+fn maps_of_64_tib_and_4096_cpus_are_accepted() {
     const FRAMES: u64 = 1 << 32;
     let cpus = [NodeId(0); 4096];
-    for max_order in [0, 9, 10, 18] {
+    for (max_order, page_shift) in [0, 9, 10, 18].into_iter().flat_map(|order| [(order, 12), (order, 14)]) {
         let section = 1_u64 << max_order;
         for (hole, frames) in
             [(0, FRAMES), (FRAMES / 2, FRAMES), (0, FRAMES - section), (0, FRAMES - 1024.max(section))]
         {
             let regions = [Region::usable(0, FRAMES / 2, 0), Region::usable(FRAMES / 2 + hole, hole + frames, 0)];
             let mut config = Config::new(&regions, &cpus);
-            config.geometry.max_order = Order(max_order);
-            config.geometry.pageblock_order = Order(max_order.min(9));
+            let pageblock_order = Order(max_order.min(9));
+            config.geometry = Geometry { max_order: Order(max_order), pageblock_order, page_shift };
             let layout = Layout::of(&config).unwrap();
             assert_eq!(
                 layout.frames as u64,
