@@ -18,7 +18,7 @@ pub const CPUS: RangeInclusive<u16> = 1..=64;
 const MOST: [u16; 8] = [2, 4, 4, 4, 8, 16, 32, 64];
 
 /// Draws a number of CPUs from `range`, on the machine's nodes.
-pub(crate) fn set_cpus(rng: &mut Rng, shape: &mut Shape, range: &RangeInclusive<u16>) {
+pub fn set_cpus(rng: &mut Rng, shape: &mut Shape, range: &RangeInclusive<u16>) {
     let (least, most) = (u64::from(*range.start()).max(1), u64::from(*range.end()));
     let up_to = *rng.pick(&MOST);
     let drawn = rng.between(1, up_to.into());
@@ -35,7 +35,7 @@ pub(crate) fn set_cpus(rng: &mut Rng, shape: &mut Shape, range: &RangeInclusive<
 }
 
 /// Draws a preset, or any choice of each switch.
-pub(crate) fn mechanisms(rng: &mut Rng) -> Mechanisms {
+pub fn mechanisms(rng: &mut Rng) -> Mechanisms {
     match rng.below(8) {
         0 => return Mechanisms::DEFAULT,
         1..=3 => return rng.pick(PRESETS).1,
