@@ -37,13 +37,13 @@ pub(crate) enum Action {
 /// Operations and how often they are drawn.
 pub(crate) const ACTIONS: [(Action, u32); 14] = [
     (Action::Alloc, 1200),
-    (Action::Large, 60),
+    (Action::Large, 30),
     (Action::Nolock, 80),
-    (Action::Bulk, 40),
+    (Action::Bulk, 12),
     (Action::Range, 8),
     (Action::Part, 40),
     (Action::Wrong, 40),
-    (Action::Drain, 4),
+    (Action::Drain, 3),
     (Action::Cpu, 3),
     (Action::Hotplug, 3),
     (Action::Type, 6),
@@ -187,11 +187,11 @@ impl Plan {
 }
 
 fn schedule(rng: &mut Rng) -> Schedule {
-    match rng.below(8) {
-        0..=3 => Schedule::Calls,
-        4 | 5 => Schedule::Random(*rng.pick(&[3, 8, 24, 100])),
-        6 => Schedule::Pct(rng.between(2, 8)),
-        _ => Schedule::Robin(*rng.pick(&[1, 5, 17, 60])),
+    match rng.below(16) {
+        0..=9 => Schedule::Calls,
+        10..=12 => Schedule::Random(*rng.pick(&[8, 24, 60, 200])),
+        13 | 14 => Schedule::Pct(rng.between(2, 8)),
+        _ => Schedule::Robin(*rng.pick(&[7, 17, 60, 200])),
     }
 }
 
