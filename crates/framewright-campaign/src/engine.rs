@@ -71,8 +71,8 @@ pub(crate) struct Engine {
     pub(crate) dead: Cell<bool>,
     pub(crate) plant: Option<Plant>,
     planted_stores: Cell<u64>,
-    /// Most own accesses of a call, without and with permission to wait.
-    pub(crate) longest: Cell<[u64; 2]>,
+    /// Most own accesses of a call, in ten-thousandths of its limit, by its effort.
+    pub(crate) longest: Cell<[u64; 3]>,
 }
 
 impl Engine {

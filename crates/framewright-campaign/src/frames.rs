@@ -267,6 +267,12 @@ impl Frames {
         self.present += range.frames();
     }
 
+    /// Notes that memory was not added after all.
+    pub(crate) fn remove(&mut self, range: PfnRange) {
+        self.mark(range, HOLE);
+        self.present -= range.frames();
+    }
+
     /// Returns every block that can be picked.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Block> {
         self.held.iter().map(|&id| self.slots[id as usize].block)

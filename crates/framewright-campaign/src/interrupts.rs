@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::frames::Block;
 use crate::frees::{Answer, refused};
 use crate::kind::Kind;
+use crate::plan::Effort;
 use crate::plant::Plant;
 use crate::thread::{Context, Level};
 use crate::world::World;
@@ -32,7 +33,7 @@ impl World {
             return;
         }
         let mut rng = Rng::new(engine.below(u64::MAX));
-        thread.with(|context| *context = Context { limit: self.plan.limits[0], ..*context });
+        thread.with(|context| *context = Context { limit: self.plan.limit(Effort::Quick), ..*context });
         let is_nested = thread.depth.get() < DEEPEST && engine.enabled.has(Kind::NmiNested) && rng.one_in(8);
         let has_nmis = [Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall].iter().any(|kind| engine.enabled.has(*kind));
         if is_nested && has_nmis {
@@ -43,6 +44,7 @@ impl World {
         let is_task_like = level == Level::Interrupt || engine.plant == Some(Plant::WaitingNmi);
         let result = if is_task_like { self.play_interrupt(&mut rng) } else { self.play_nmi(&mut rng) };
         engine.settle();
+        self.measure(thread);
         thread.interrupt_in.set(u64::MAX);
         match result {
             Ok(answer) => self.note(answer),
@@ -68,7 +70,9 @@ impl World {
         if enabled.has(allocates) && (!enabled.has(frees) || rng.one_in(2)) {
             let order = Order(rng.below(2) as u8).min(self.plan.shape.geometry.max_order);
             let gfp = *rng.pick(&[GFP_ATOMIC, GFP_NOWAIT, GFP_NOWAIT | __GFP_MOVABLE]);
-            let Ok(pfn) = self.pages(|pages| pages.alloc(&Request::new(gfp, order.0))) else { return Ok(2) };
+            let request = Request::new(gfp, order.0);
+            self.limit_to(&request);
+            let Ok(pfn) = self.pages(|pages| pages.alloc(&request)) else { return Ok(2) };
             self.engine.hit(allocates);
             let movable = gfp.contains(__GFP_MOVABLE);
             return self.frames.borrow_mut().hold(Block { pfn, order, movable }).map(|()| pfn.0);

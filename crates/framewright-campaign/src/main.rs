@@ -6,11 +6,11 @@ fn main() {
     let mut hits = Hits::default();
     let (mut ops, mut acc) = (0, 0);
     let began = std::time::Instant::now();
-    let mut longest = [0; 2];
+    let mut longest = [0; 3];
     for seed in first..first + count {
         let t = std::time::Instant::now();
         match play(&Case::of(seed), false) {
-            Ok(p) => { hits.add(&p.hits); ops += p.operations; acc += p.accesses; longest[0] = longest[0].max(p.longest[0]); longest[1] = longest[1].max(p.longest[1]);
+            Ok(p) => { hits.add(&p.hits); ops += p.operations; acc += p.accesses; longest[0] = longest[0].max(p.longest[0]); longest[1] = longest[1].max(p.longest[1]); longest[2] = longest[2].max(p.longest[2]);
               if std::env::var("V").is_ok() { println!("{seed} {:?} {:.3}s acc {} by {:?} sw {} longest {:?} digest {:x}", p.operations, t.elapsed().as_secs_f64(), p.accesses, p.by_schedule, p.switches, p.longest, p.digest); } }
             Err(f) => { println!("seed {seed}: {} before {}", f.wrong, f.before); }
         }

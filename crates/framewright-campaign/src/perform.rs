@@ -13,7 +13,7 @@ use crate::engine::{OnPurpose, Stop};
 use crate::frames::Block;
 use crate::frees::Answer;
 use crate::kind::Kind;
-use crate::plan::{ACTIONS, Action};
+use crate::plan::{ACTIONS, Action, Effort};
 use crate::thread::{Context, Power, Thread};
 use crate::world::World;
 use crate::wrong::{Symptom, Wrong};
@@ -37,11 +37,7 @@ impl World {
         self.prepare(thread, action, &mut rng);
         let result = catch_unwind(AssertUnwindSafe(|| self.act(number, action, &mut rng)));
         engine.settle();
-        let Context { steps, limit, .. } = thread.context.get();
-        let mut longest = engine.longest.get();
-        let class = self.plan.limits.iter().position(|of_class| *of_class == limit).unwrap_or(0);
-        longest[class] = longest[class].max(steps);
-        engine.longest.set(longest);
+        self.measure(thread);
         thread.context.set(Context::IDLE);
         thread.interrupt_in.set(u64::MAX);
         engine.grant();
@@ -65,6 +61,24 @@ impl World {
         }
     }
 
+    /// Notes what the call that a thread has ended took of its limit.
+    pub(crate) fn measure(&self, thread: &Thread) {
+        let Context { steps, limit, .. } = thread.context.get();
+        let Some(class) = self.plan.limits.iter().position(|of_class| *of_class == limit) else { return };
+        let mut longest = self.engine.longest.get();
+        longest[class] = longest[class].max(steps * 10_000 / limit);
+        self.engine.longest.set(longest);
+    }
+
+    /// Sets the limit of the running call by the request that it makes.
+    pub(crate) fn limit_to(&self, request: &Request) {
+        let effort = if request.gfp.may_reclaim() { Effort::Slow } else { Effort::Request };
+        let limit = self.plan.limit(effort);
+        self.engine.thread().into_iter().for_each(|thread| thread.with(|context| context.limit = limit));
+        self.engine.settle();
+        self.engine.grant();
+    }
+
     /// Arms a fault and an interrupt for the operation, and sets its limit.
     fn prepare(&self, thread: &Thread, action: Action, rng: &mut Rng) {
         let plan = &self.plan;
@@ -73,7 +87,8 @@ impl World {
         } else {
             None
         };
-        let limit = self.plan.limits[usize::from(!matches!(action, Action::Nolock | Action::Part))];
+        let effort = if matches!(action, Action::Nolock | Action::Part) { Effort::Quick } else { Effort::Slow };
+        let limit = plan.limit(effort);
         thread.context.set(Context { armed, limit, ..Context::IDLE });
         thread.interruptions.set(0);
         if !plan.interrupts.is_empty() && rng.one_in(plan.interrupt_in) {
@@ -175,6 +190,7 @@ impl World {
 
     fn alloc(&self, order: Order, rng: &mut Rng) -> Answer {
         let request = self.request(order, rng);
+        self.limit_to(&request);
         self.log(|| format!("    alloc {request:?}"));
         let local = rng.one_in(16) && !request.gfp.may_reclaim();
         let result = self.guarded(|pages| match pages.local().filter(|_| local) {

@@ -95,11 +95,24 @@ pub(crate) const INTERRUPTS: [Kind; 5] = [
 
 /// Farthest apart that a machine's first and last frame may be: the table of owners has a word for each.
 pub(crate) const MOST_SPANNED: u64 = 1 << 15;
-/// Accesses that a call may make for each record of a CPU if it may neither wait nor reclaim: a request that fails looks
-/// at every list of every CPU, and tries again as long as lists change.
-const QUICK: u64 = 1 << 16;
-/// Accesses that a call may make for each record of a CPU if it may.
-const SLOW: u64 = 1 << 21;
+/// Accesses that a call may make for each record of a CPU, by [`Effort`].
+///
+/// A request that fails looks at every list of every CPU, and again as long as lists change: 64 times at most.
+const FOR_RECORDS: [u64; 3] = [1 << 12, 1 << 18, 1 << 21];
+/// Accesses that it may make for each frame of a pageblock, which is looked at from end to end, or of all memory.
+const FOR_FRAMES: [u64; 3] = [1 << 11, 1 << 11, 1 << 12];
+
+/// How much a call may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effort {
+    /// A free, a split, or a call for any context: it neither waits nor searches other CPUs' lists again and again.
+    Quick,
+    /// A request that may not wait.
+    Request,
+    /// Any other call.
+    Slow,
+}
+
 /// Levels of memory use of a segment, in percent.
 const LEVELS: [u64; 7] = [5, 20, 40, 60, 75, 90, 105];
 
@@ -122,8 +135,8 @@ pub(crate) struct Plan {
     pub(crate) interrupt_in: u64,
     /// Operations of a segment.
     pub(crate) segment: u64,
-    /// Accesses that a call may make: one that may neither wait nor reclaim, and any other.
-    pub(crate) limits: [u64; 2],
+    /// Accesses that a call may make, by [`Effort`].
+    pub(crate) limits: [u64; 3],
 }
 
 impl Plan {
@@ -146,6 +159,9 @@ impl Plan {
         let has_own_lists = shape.mechanisms.pcp_protection == PcpProtection::OwnLists;
         let contexts = if has_own_lists && INTERRUPTS.iter().any(|kind| kinds.has(*kind)) { 2 } else { 1 };
         let records = (contexts * shape.cpus.len()) as u64;
+        let frames = shape.regions.iter().map(|region| region.range.frames()).sum::<u64>();
+        let pageblock = shape.geometry.pageblock_order.frames().min(frames);
+        let frames = [pageblock, pageblock, frames];
         Plan {
             seed: case.seed,
             contexts,
@@ -157,7 +173,7 @@ impl Plan {
             fault_in,
             interrupt_in,
             segment: 256,
-            limits: [QUICK, SLOW].map(|limit| limit * (1 + records)),
+            limits: std::array::from_fn(|at| FOR_RECORDS[at] * (1 + records) + FOR_FRAMES[at] * frames[at]),
             shape,
         }
     }
@@ -167,6 +183,11 @@ impl Plan {
         let mut rng = Rng::new(self.seed.wrapping_mul(0x9e6c_63d0_876a_3f6b) ^ operation.rotate_left(40));
         rng.draw();
         rng
+    }
+
+    /// Returns the accesses that a call may make.
+    pub(crate) fn limit(&self, effort: Effort) -> u64 {
+        self.limits[effort as usize]
     }
 
     /// Returns the thread that carries out an operation.

@@ -30,8 +30,8 @@ pub struct Played {
     pub hits: Hits,
     /// Digest of all answers.
     pub digest: u64,
-    /// Most accesses of a call that neither reclaims nor searches, and of any other.
-    pub longest: [u64; 2],
+    /// Most accesses of a call in ten-thousandths of what it may make: of frees, of requests that may not wait, of others.
+    pub longest: [u64; 3],
     /// Checks of the sums, and of every invariant.
     pub checks: [u64; 2],
 }

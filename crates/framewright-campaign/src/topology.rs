@@ -1,7 +1,7 @@
 //! Operations on CPUs, memory and pageblocks, while other threads are in the middle of calls.
 
 use framewright::report::Source;
-use framewright::{CpuId, MigrateType, Order, PfnRange};
+use framewright::{AllocError, CpuId, MigrateType, Order, PfnRange};
 use framewright_ops::{rng::Rng, zones};
 
 use crate::frees::Answer;
@@ -141,6 +141,11 @@ impl World {
             Ok(frames) if frames == section.frames() => {
                 self.engine.hit(Kind::MemoryAdded);
                 Ok(frames)
+            }
+            // Its first pageblock is another zone's.
+            Err(AllocError::OtherZone(_)) => {
+                self.frames.borrow_mut().remove(section);
+                Ok(2)
             }
             answer => {
                 let text = format!("adding {section} was answered by {answer:?}");
