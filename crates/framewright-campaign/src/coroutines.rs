@@ -146,9 +146,9 @@ fn stuck(engine: &Engine) -> String {
     let stuck: Vec<String> = stuck
         .map(|(number, thread)| {
             let locks = thread.zone_locks.get();
-            format!("thread {number} is {:?} {:?} until {} with {locks} zone locks", thread.blocked.get(), thread.power.get(), thread.stopped_until.get())
+            format!("thread {number} is {:?} with {locks} zone locks", thread.blocked.get())
         })
         .take(4)
         .collect();
-    format!("threads wait for what none of them will do: {} DEBUG {:?} {:?} {}", stuck.join("; "), engine.turns.schedule, engine.turns.active.borrow(), engine.accesses.get())
+    format!("threads wait for what none of them will do: {}", stuck.join("; "))
 }

@@ -200,7 +200,6 @@ impl Engine {
         let Context { steps, limit, .. } = thread.context.get();
         if steps >= limit && !self.dead.get() {
             let text = format!("a call made {steps} accesses, with {} interruptions", thread.interruptions.get());
-            if std::env::var("BT").is_ok() { eprintln!("{:?} {}", thread.context.get(), std::backtrace::Backtrace::force_capture()); }
             self.found(Wrong::new(Symptom::Progress, text));
             self.unwind();
         }

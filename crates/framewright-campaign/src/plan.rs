@@ -98,7 +98,7 @@ pub(crate) const MOST_SPANNED: u64 = 1 << 15;
 /// Accesses that a call may make for each record of a CPU, by [`Effort`].
 ///
 /// A request that fails looks at every list of every CPU, and again as long as lists change: 64 times at most.
-const FOR_RECORDS: [u64; 3] = [1 << 12, 1 << 18, 1 << 21];
+const FOR_RECORDS: [u64; 3] = [1 << 16, 1 << 18, 1 << 21];
 /// Accesses that it may make for each frame of a pageblock, which is looked at from end to end, or of all memory.
 const FOR_FRAMES: [u64; 3] = [1 << 11, 1 << 11, 1 << 12];
 

@@ -89,7 +89,7 @@ const SHORT_TURN: u64 = 64;
 pub(crate) struct Turns {
     pub(crate) schedule: Schedule,
     /// Threads with something to do.
-    pub(crate) active: RefCell<Vec<usize>>,
+    active: RefCell<Vec<usize>>,
     cursor: Cell<usize>,
     /// PCT: accesses at which priorities change, the next one last.
     changes: RefCell<Vec<u64>>,
