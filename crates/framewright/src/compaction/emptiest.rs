@@ -79,7 +79,8 @@ impl Targets {
 impl<'a, M: Machine> World<'a, M> {
     /// Empties one range after the other until there is enough.
     ///
-    /// Ends also if a look at the whole zone found nothing more.
+    /// Ends also if a look at the whole zone found nothing more, or if as many ranges were emptied as there are: where
+    /// frees do not merge, an emptied range takes the pages of the next, which is then emptied again.
     pub(crate) fn empty_until(
         &self,
         zone: &Zone<M>,
@@ -87,12 +88,12 @@ impl<'a, M: Machine> World<'a, M> {
         is_enough: impl Fn(&Zone<M>) -> bool,
         run: &mut Compacted,
     ) {
-        let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
-        let mut in_vain = 0_u32;
+        let ranges = self.ranges_of(zone, order).count() as u32;
+        let (mut left, mut in_vain) = (ranges, 0_u32);
         let keep = || zone.stat.mark_unboosted(Mark::Min);
-        while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, keep) {
+        while left != 0 && in_vain <= ranges / WINDOW && !is_enough(zone) && self.has_room(zone, order, keep) {
             match self.empty_one(zone, order, Effort::Worthwhile, None, run) {
-                Some(_) => in_vain = 0,
+                Some(_) => (left, in_vain) = (left.saturating_sub(1), 0),
                 None => in_vain = in_vain.saturating_add(1),
             }
         }
