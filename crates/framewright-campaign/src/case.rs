@@ -55,6 +55,11 @@ impl Case {
         }
     }
 
+    /// Returns the machine, the schedule and the kinds of fault that follow from the seed, as text.
+    pub fn described(&self) -> String {
+        crate::plan::Plan::new(self).text()
+    }
+
     /// Returns the number of operations.
     pub fn length(&self) -> u64 {
         self.operations.iter().map(|range| range.end - range.start).sum()

@@ -169,7 +169,7 @@ impl Replay {
         let failed = play(&case, true).err().unwrap_or(failed);
         let skipped = failed.log.len().saturating_sub(LOGGED);
         failed.log.iter().skip(skipped).for_each(|line| println!("{line}"));
-        println!("{}\n{case}", failed.wrong);
+        println!("{}{}\n{case}", case.described(), failed.wrong);
         Ok(false)
     }
 }

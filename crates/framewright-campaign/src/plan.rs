@@ -11,7 +11,7 @@ use framewright::{NodeId, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
 use framewright_ops::{Shape, machines, variety};
 
-use crate::case::Case;
+use crate::case::{Case, OPERATIONS};
 use crate::kind::{Kind, Kinds};
 use crate::schedule::Schedule;
 
@@ -133,6 +133,8 @@ pub(crate) struct Plan {
     pub(crate) fault_in: u64,
     /// Operations between two that are interrupted.
     pub(crate) interrupt_in: u64,
+    /// Operations of the seed: fewer on many CPUs, where each failing request and each check takes longer.
+    pub(crate) operations: u64,
     /// Operations of a segment.
     pub(crate) segment: u64,
     /// Accesses that a call may make, by [`Effort`].
@@ -172,10 +174,17 @@ impl Plan {
             interrupts,
             fault_in,
             interrupt_in,
+            operations: OPERATIONS >> (shape.cpus.len() / 64).min(1) * (2 + shape.cpus.len() / 128),
             segment: 256,
             limits: std::array::from_fn(|at| FOR_RECORDS[at] * (1 + records) + FOR_FRAMES[at] * frames[at]),
             shape,
         }
+    }
+
+    /// Returns the machine, the schedule and the kinds of fault as text.
+    pub(crate) fn text(&self) -> String {
+        let kinds: Vec<&str> = self.kinds.iter().map(Kind::name).collect();
+        format!("{}schedule {}\nkinds {}\n", self.shape, self.schedule, kinds.join(" "))
     }
 
     /// Returns the generator of an operation.

@@ -80,7 +80,8 @@ fn play_on(world: &Rc<World>, case: &Case, played: &mut Played) -> Result<(), (W
     engine.set_handler(Some(Rc::new(move |engine, number| {
         handler.upgrade().into_iter().for_each(|world| world.interrupt(engine, number));
     })));
-    let mut numbers = case.operations.iter().cloned().flatten().peekable();
+    let last = world.plan.operations;
+    let mut numbers = case.operations.iter().cloned().flatten().take_while(|number| *number < last).peekable();
     let mut segment = 0;
     while let Some(&first) = numbers.peek() {
         let end = (first / world.plan.segment + 1) * world.plan.segment;
