@@ -41,11 +41,11 @@ fn boot_solo(frames: u64, tuning: &[Tuning]) -> &'static Pages {
     boot(Solo::new(&CPU), &[Region::usable(BASE, BASE + frames, 0)], tuning)
 }
 
-/// Once, background compaction moved two pages to and fro for ever: where frees do not merge, a range that was emptied is
-/// a place to move pages to. The campaign's seed 2941 found it.
+/// Once, background compaction moved a block to and fro for ever: where frees do not merge, a range that was emptied is a
+/// place to move blocks to. The campaign's seed 2941 found it.
 #[test]
 fn compaction_ends_where_freed_pages_do_not_merge() {
-    let mechanisms = Mechanisms::parse("free-path=no-merge,refill=cluster,hygiene=loose,compaction=emptiest,proactiveness=20").unwrap();
+    let mechanisms = Mechanisms::parse("free-path=no-merge,compaction=emptiest,proactiveness=20").unwrap();
     let geometry = Geometry { page_shift: 12, max_order: Order(5), pageblock_order: Order(3) };
     let regions = [Region::usable(BASE, BASE + 128, 0)];
     let config = Config { tuning: &tuned(0, 0), mechanisms, geometry, ..Config::new(&regions, &CPU) };
@@ -61,12 +61,19 @@ fn compaction_ends_where_freed_pages_do_not_merge() {
         }
         pages.free(from, order).map_err(|_| Busy)
     });
-    let all: Vec<Pfn> = (0..).map_while(|_| pages.alloc(&Request::page(GFP_HIGHUSER_MOVABLE)).ok()).collect();
-    all.iter().skip(2).for_each(|pfn| pages.free(*pfn, Order(0)).unwrap());
-    println!("{}", framewright::report::BuddyInfo(pages));
-    println!("{:?}", pages.compact_proactively(NodeId(0)));
-    println!("{}", framewright::report::BuddyInfo(pages));
-    assert!(moved.get() <= 128, "{} moves of 2 pages", moved.get());
+    let page = || pages.alloc(&Request::page(GFP_HIGHUSER_MOVABLE));
+    let [held, place] = [(); 2].map(|()| {
+        let pair = pages.alloc(&Request::new(GFP_HIGHUSER_MOVABLE, 1)).unwrap();
+        // The rest of the pageblock.
+        (0..6).for_each(|_| assert_eq!(page().unwrap().align_down(Order(3)), pair));
+        pair
+    });
+    let rest: Vec<Pfn> = (0..).map_while(|_| page().ok()).collect();
+    let pages_of = |pair: Pfn| (2..8).map(move |frame| pair.add(frame));
+    rest.into_iter().chain(pages_of(held)).chain(pages_of(place)).for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+    pages.free(place, Order(1)).unwrap();
+    pages.compact_proactively(NodeId(0));
+    assert!(moved.get() <= 128, "{} moves of one block", moved.get());
     assert_eq!(pages.validate().unwrap().allocated, 2);
 }
 
