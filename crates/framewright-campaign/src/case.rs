@@ -82,7 +82,8 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed={}", self.seed)?;
         if self.operations != Case::of(0).operations {
-            let ranges: Vec<String> = self.operations.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
+            let ranges: Vec<String> =
+                self.operations.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
             write!(f, " operations={}", ranges.join(","))?;
         }
         if self.without != Kinds(0) {
@@ -119,7 +120,10 @@ impl FromStr for Case {
                     case.without = Kinds(kinds.iter().fold(0, |set, kind| set | 1 << *kind as u8));
                 }
                 "schedule" => case.schedule = Some(value.parse()?),
-                "mechanisms" => case.mechanisms = Some(Mechanisms::parse(value).map_err(|(word, _)| format!("{word:?} is no mechanism"))?),
+                "mechanisms" => {
+                    case.mechanisms =
+                        Some(Mechanisms::parse(value).map_err(|(word, _)| format!("{word:?} is no mechanism"))?)
+                }
                 "cpus" => match number()? {
                     cpus @ 1..=512 => case.cpus = Some(cpus as u16),
                     cpus => return Err(format!("{cpus} CPUs are not 1 to 512")),
@@ -164,7 +168,8 @@ mod tests {
         }
         let case = Case { mechanisms: Some(Mechanisms::DEFAULT), ..Case::of(3) };
         assert_eq!(case.to_string().parse(), Ok(case));
-        for text in ["", "seed", "seed=x", "operations=0..1", "seed=1 operations=3..1", "seed=1 cpus=0", "seed=1 to=2"] {
+        for text in ["", "seed", "seed=x", "operations=0..1", "seed=1 operations=3..1", "seed=1 cpus=0", "seed=1 to=2"]
+        {
             assert!(text.parse::<Case>().is_err(), "{text}");
         }
     }

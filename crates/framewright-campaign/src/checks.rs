@@ -47,7 +47,8 @@ impl World {
         let cpus = self.plan.contexts * self.plan.shape.cpus.len();
         self.pages(|pages| {
             let of = |zone| {
-                let lists: u64 = (0..cpus).filter_map(|cpu| pages.pcp(zone, CpuId(cpu as u16))).map(|pcp| pcp.count).sum();
+                let lists: u64 =
+                    (0..cpus).filter_map(|cpu| pages.pcp(zone, CpuId(cpu as u16))).map(|pcp| pcp.count).sum();
                 lists + pages.depot_frames(zone) + pages.owned_frames(zone)
             };
             zones(pages.nodes()).map(of).sum()
@@ -56,9 +57,9 @@ impl World {
 
     /// Checks every invariant, and that each held block is one that the allocator says is allocated.
     pub(crate) fn check_all(&self) -> Result<(), Wrong> {
-        let census = self.pages(|pages| pages.validate()).map_err(|violation| {
-            Wrong::new(Symptom::Invariant(violation.invariant), violation.to_string())
-        })?;
+        let census = self
+            .pages(|pages| pages.validate())
+            .map_err(|violation| Wrong::new(Symptom::Invariant(violation.invariant), violation.to_string()))?;
         let frames = self.frames.borrow();
         frames.compare(&census)?;
         for block in frames.blocks() {
@@ -92,7 +93,8 @@ impl World {
         let census = self.pages(|pages| pages.validate());
         let (cached, deferred) = census.map_or((0, 0), |census| (census.pcp, census.in_flight));
         if cached != 0 || deferred != 0 {
-            let text = format!("{cached} frames stay with CPUs that were drained, {deferred} with zones that were locked");
+            let text =
+                format!("{cached} frames stay with CPUs that were drained, {deferred} with zones that were locked");
             return Err(Wrong::new(Symptom::Drain, text));
         }
         Ok(())

@@ -18,7 +18,7 @@
 
 use std::fmt::Write as _;
 
-use crate::kind::{COUNT, Hits, Kind, Kinds};
+use crate::kind::{COUNT, Kind, Kinds};
 use crate::play::Played;
 use crate::schedule::Schedule;
 
@@ -43,13 +43,7 @@ pub struct Coverage {
 impl Coverage {
     /// Returns the coverage before the first seed.
     pub fn before(seed: u64) -> Coverage {
-        Coverage {
-            next: seed,
-            seeds: 0,
-            played: Played::default(),
-            failures: 0,
-            pairs: Box::new([[0; COUNT]; COUNT]),
-        }
+        Coverage { next: seed, seeds: 0, played: Played::default(), failures: 0, pairs: Box::new([[0; COUNT]; COUNT]) }
     }
 
     /// Adds a seed that was run; returns whether it covered a pair of kinds for the first time.
@@ -187,18 +181,10 @@ impl Coverage {
     }
 }
 
-/// A campaign's hits; for tests.
-impl From<Hits> for Coverage {
-    fn from(hits: Hits) -> Coverage {
-        let mut coverage = Coverage::before(0);
-        coverage.add(Some(&Played { hits, ..Played::default() }));
-        coverage
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Hits;
 
     #[test]
     fn coverage_is_read_back() {

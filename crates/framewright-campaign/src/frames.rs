@@ -165,7 +165,10 @@ impl Frames {
             HOLE => "is no memory".to_owned(),
             WITHHELD => "is withheld".to_owned(),
             QUARANTINED => "is in quarantine".to_owned(),
-            owner => format!("is a part of {:?}", self.slots.get((owner.saturating_sub(FIRST)) as usize).map(|slot| slot.block)),
+            owner => format!(
+                "is a part of {:?}",
+                self.slots.get((owner.saturating_sub(FIRST)) as usize).map(|slot| slot.block)
+            ),
         };
         Err(Wrong::new(Symptom::HandOut, format!("{range} was handed out, but frame {pfn} {what}")))
     }

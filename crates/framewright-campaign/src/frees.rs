@@ -176,7 +176,8 @@ impl World {
         }
         // Memory may be added there in the middle of the call, but it is not allocated then.
         let result = self.pages(|pages| pages.free(pfn, Order(0)));
-        let is_right = |error| matches!(error, FreeError::Foreign(_) | FreeError::AlreadyFree(_) | FreeError::Offline(_));
+        let is_right =
+            |error| matches!(error, FreeError::Foreign(_) | FreeError::AlreadyFree(_) | FreeError::Offline(_));
         self.expect(Kind::ForeignFree, result, is_right)
     }
 

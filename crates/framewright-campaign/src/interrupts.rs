@@ -35,7 +35,8 @@ impl World {
         let mut rng = Rng::new(engine.below(u64::MAX));
         thread.with(|context| *context = Context { limit: self.plan.limit(Effort::Quick), ..*context });
         let is_nested = thread.depth.get() < DEEPEST && engine.enabled.has(Kind::NmiNested) && rng.one_in(8);
-        let has_nmis = [Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall].iter().any(|kind| engine.enabled.has(*kind));
+        let has_nmis =
+            [Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall].iter().any(|kind| engine.enabled.has(*kind));
         if is_nested && has_nmis {
             thread.interrupt_in.set(1 + rng.below(60));
             thread.is_nmi_next.set(true);

@@ -60,7 +60,8 @@ impl Campaign {
         let engine = &self.engine;
         let number = engine.below(engine.threads.len() as u64) as usize;
         let other = &engine.threads[number];
-        let is_free = other.context.get().pins == 0 && other.depth.get() == 0 && other.power.get() == crate::thread::Power::On;
+        let is_free =
+            other.context.get().pins == 0 && other.depth.get() == 0 && other.power.get() == crate::thread::Power::On;
         if number != engine.current.get() && is_free && engine.fires(Kind::CpuChanged) {
             thread.cpu.swap(&other.cpu);
         }

@@ -7,14 +7,16 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::{Args, Parser, Subcommand};
 use framewright_campaign::campaign::{self, Report, Settings};
-use framewright_campaign::{COUNT, Case, Coverage, EFFORT, Kind, Played, Plant, Schedule, play, shrink};
+use framewright_campaign::{COUNT, Case, Coverage, EFFORT, Kind, Plant, Played, Schedule, play, shrink};
 
 /// Lines of a log that are printed before a failure.
 const LOGGED: usize = 40;
 
 /// Run the page allocator under faults and schedules drawn from seeds, and check that nothing is lost.
 #[derive(Parser)]
-#[command(version, after_help = "Examples:
+#[command(
+    version,
+    after_help = "Examples:
   framewright-campaign run --operations 10000000
       some seconds
   framewright-campaign run --folder night --minutes 600 --threads 2
@@ -24,7 +26,8 @@ const LOGGED: usize = 40;
   framewright-campaign replay seed=77 plant=lost-free:50 --shrink
       a bug on purpose, made small
 
-docs/campaign.md says what is done and what is checked.")]
+docs/campaign.md says what is done and what is checked."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

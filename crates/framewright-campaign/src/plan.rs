@@ -4,8 +4,8 @@
 //! would reach no corner: memory is never full where frees are as likely as requests, and a block is never moved where
 //! the callback always panics.
 
-use framewright::mechanisms::PcpProtection;
 use framewright::config::SectionInit;
+use framewright::mechanisms::PcpProtection;
 use framewright::watermark::PcpSize;
 use framewright::{NodeId, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
@@ -85,13 +85,8 @@ pub(crate) const ARMED: [Kind; 28] = [
 ];
 
 /// Kinds of interrupts.
-pub(crate) const INTERRUPTS: [Kind; 5] = [
-    Kind::InterruptAllocates,
-    Kind::InterruptFrees,
-    Kind::NmiAllocates,
-    Kind::NmiFrees,
-    Kind::NmiWrongCall,
-];
+pub(crate) const INTERRUPTS: [Kind; 5] =
+    [Kind::InterruptAllocates, Kind::InterruptFrees, Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall];
 
 /// Farthest apart that a machine's first and last frame may be: the table of owners has a word for each.
 pub(crate) const MOST_SPANNED: u64 = 1 << 15;

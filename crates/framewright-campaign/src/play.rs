@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use framewright_ops::zones;
+
 use crate::case::Case;
 use crate::coroutines::Crew;
 use crate::engine::{Engine, OnPurpose, Stop};
@@ -116,16 +118,19 @@ fn judged(world: &World, check: impl FnOnce() -> Result<(), Wrong>) -> Result<()
 }
 
 impl World {
-    /// Finds the word that the planted bug is in.
+    /// Finds the word that the planted bug is in: that of the largest zone, if zones have such words.
     fn plant_words(&self) {
         let Some(name) = self.engine.plant.as_ref().and_then(|plant| plant.field().map(str::to_owned)) else { return };
-        let mut found = 0;
-        self.pages(|pages| {
+        let found = self.pages(|pages| {
+            let largest = zones(pages.nodes()).max_by_key(|zone| pages.zone_memory(*zone).map(|memory| memory.managed));
+            let mut found = 0;
             pages.fields(&mut |field| {
-                if found == 0 && field.name.to_string() == name {
+                let is_right = field.part != "zone" || largest.is_some_and(|zone| zone.index() == field.index);
+                if found == 0 && is_right && field.name.to_string() == name {
                     found = field.address;
                 }
             });
+            found
         });
         PLANTED.set(found);
     }

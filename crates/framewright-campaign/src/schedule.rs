@@ -205,7 +205,8 @@ impl Turns {
                 while changes.pop_if(|at| *at <= now).is_some() {
                     self.yields(&engine.threads[number]);
                 }
-                let waits = active.iter().any(|&other| matches!(engine.threads[other].blocked.get(), Blocked::Store { .. }));
+                let waits =
+                    active.iter().any(|&other| matches!(engine.threads[other].blocked.get(), Blocked::Store { .. }));
                 let until = changes.last().map_or(u64::MAX, |at| at - now);
                 if waits { until.min(SHORT_TURN) } else { until }
             }
@@ -228,7 +229,8 @@ fn may_run(engine: &Engine, number: usize) -> bool {
 fn rescued(engine: &Engine, active: &[usize]) -> Option<usize> {
     let threads = || active.iter().copied().filter(|&number| engine.threads[number].power.get() != Power::Going);
     let is_stopped = |&number: &usize| engine.threads[number].stopped_until.get() > engine.accesses.get();
-    if let Some(number) = threads().filter(is_stopped).min_by_key(|&number| engine.threads[number].stopped_until.get()) {
+    if let Some(number) = threads().filter(is_stopped).min_by_key(|&number| engine.threads[number].stopped_until.get())
+    {
         engine.threads[number].stopped_until.set(0);
         if !waits(&engine.threads[number]) {
             return Some(number);

@@ -74,9 +74,8 @@ impl World {
         for &cpu in self.drained.borrow().iter() {
             for record in self.records(cpu) {
                 let zones = zones(self.plan.shape.nodes());
-                let left: u64 = self.pages(|pages| {
-                    zones.filter_map(|zone| pages.pcp(zone, record)).map(|lists| lists.count).sum()
-                });
+                let left: u64 =
+                    self.pages(|pages| zones.filter_map(|zone| pages.pcp(zone, record)).map(|lists| lists.count).sum());
                 if left != 0 {
                     let text = format!("CPU {}, which is offline, has {left} frames", record.0);
                     return Err(Wrong::new(Symptom::Drain, text));

@@ -63,13 +63,15 @@ impl World {
         let layout = Layout::of(&config).map_err(wrong)?;
         let machine = Campaign::new(engine.clone(), plan.shape.cpus.clone(), plan.contexts == 2);
         let storage = MutBorrow::new(Storage::new(&layout));
-        let booted = Booted::try_new(storage, |storage| Allocator::boot(machine, &config, storage.borrow_mut().parts()));
+        let booted =
+            Booted::try_new(storage, |storage| Allocator::boot(machine, &config, storage.borrow_mut().parts()));
         let booted = booted.map_err(wrong)?;
         let frames = Frames::new(&plan.shape, crate::plan::MOST_SPANNED * 2);
         let frames = frames.ok_or_else(|| Wrong::new(Symptom::Boot, "memory is too far apart".to_owned()))?;
         let possible = plan.shape.regions.iter().filter(|region| !region.present);
         let order = plan.shape.geometry.max_order;
-        let sections = possible.flat_map(|region| region.range.blocks(order).map(|(pfn, order)| PfnRange::block(pfn, order)));
+        let sections =
+            possible.flat_map(|region| region.range.blocks(order).map(|(pfn, order)| PfnRange::block(pfn, order)));
         let world = Rc::new(World {
             booted,
             addable: RefCell::new(sections.collect()),
