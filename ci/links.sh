@@ -132,7 +132,7 @@ broken() {
         case ${document#"$root"/} in
         docs/README.md) ;;
         docs/*)
-            references "$root/docs/README.md" | grep -Fqx "link ${document#"$root"/docs/}" ||
+            references "$root/docs/README.md" | grep -Fx "link ${document#"$root"/docs/}" >/dev/null ||
                 echo "${document#"$root"/}: missing from docs/README.md"
             ;;
         esac
