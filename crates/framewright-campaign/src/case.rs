@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! seed=77
-//! seed=77 operations=0..300,812..813 without=nmi-frees,retyped schedule=calls mechanisms=default cpus=2 plant=lost-free:3
+//! seed=77 operations=0..300,812..813 without=nmi-frees,retyped schedule=calls cpus=2 plant=lost-free:3
 //! ```
 //!
 //! Everything follows from the seed: the machine, its mechanisms, the kinds of fault, the schedule, and for each number

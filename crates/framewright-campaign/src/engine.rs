@@ -250,8 +250,8 @@ impl Engine {
         if yielder.is_null() {
             return;
         }
-        // SAFETY: the pointer was noted by this thread's coroutine when it began (`coroutines.rs`), and its target lives
-        // on this coroutine's own stack until that ends. `current` is the thread whose coroutine runs.
+        // SAFETY: the pointer was noted by this thread's coroutine when it began (`coroutines.rs`), and its target
+        // lives on this coroutine's own stack until that ends. `current` is the thread whose coroutine runs.
         let yielder: &Yielder<(), ()> = unsafe { &*yielder };
         yielder.suspend(());
     }

@@ -32,7 +32,9 @@ pub struct Played {
     pub hits: Hits,
     /// Digest of all answers.
     pub digest: u64,
-    /// Most accesses of a call in ten-thousandths of what it may make: of frees, of requests that may not wait, of others.
+    /// Most accesses of a call, in ten-thousandths of what it may make.
+    ///
+    /// Of frees, of requests that may not wait, and of other calls.
     pub longest: [u64; 3],
     /// Checks of the sums, and of every invariant.
     pub checks: [u64; 2],

@@ -2,7 +2,7 @@
 //!
 //! | schedule | turn | next thread |
 //! |---|---|---|
-//! | `calls` | a whole call; a thread that was stopped in one goes on between others' calls | that of the next operation |
+//! | `calls` | a whole call; a thread stopped in one goes on between others' calls | that of the next operation |
 //! | `random:N` | N accesses on average | any |
 //! | `pct:D` | until it waits, or at one of D - 1 random places of a segment | the one of highest priority |
 //! | `robin:N` | N accesses; now and then a thread is stopped for thousands | the next in order |

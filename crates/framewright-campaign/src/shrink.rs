@@ -1,8 +1,8 @@
 //! Makes a failing case small without changing its symptom.
 //!
 //! What follows the failure goes first, then what makes a case hard to read: the schedule, CPUs, mechanisms, kinds of
-//! fault. Then operations go, in large parts first (delta debugging), until none can be left out or the effort is spent.
-//! Each operation draws from its own generator, so what is left keeps its meaning.
+//! fault. Then operations go, in large parts first (delta debugging), until none can be left out or the effort is
+//! spent. Each operation draws from its own generator, so what is left keeps its meaning.
 
 use framewright::Mechanisms;
 
