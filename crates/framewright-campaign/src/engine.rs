@@ -21,7 +21,7 @@ use crate::kind::{Counters, Kind, Kinds};
 use crate::plant::Plant;
 use crate::schedule::{Schedule, Turns};
 use crate::thread::{Blocked, Context, Level, Thread};
-use crate::words::{BUDGET, PLANTED, stores_to};
+use crate::words::{BUDGET, PLANTED, begin_wait, end_wait, forget_waits, stores_to};
 use crate::wrong::{Symptom, Wrong};
 
 thread_local! {
@@ -114,6 +114,7 @@ impl Engine {
         RUNNING.set(Some(self.clone()));
         BUDGET.set(u64::MAX);
         PLANTED.set(0);
+        forget_waits();
         Entered
     }
 
@@ -130,6 +131,7 @@ impl Engine {
         }
         self.dead.set(true);
         BUDGET.set(u64::MAX);
+        self.granted.set(u64::MAX);
     }
 
     pub(crate) fn hit(&self, kind: Kind) {
@@ -279,7 +281,7 @@ impl Engine {
         self.grant();
     }
 
-    fn wait(&self, patience: Patience, looks: u32, part: u8) -> Wait {
+    fn wait(&self, patience: Patience, looks: u32, address: usize) -> Wait {
         let Some(thread) = self.thread() else {
             // Between segments nothing runs that could end a wait.
             if patience == Patience::Turn && !self.dead.get() {
@@ -307,14 +309,16 @@ impl Engine {
             return Wait::GiveUp;
         }
         self.settle();
-        let since = stores_to(part);
-        thread.blocked.set(Blocked::Store { part, since, may_give_up: tries.is_some() });
+        let since = begin_wait(address);
+        thread.blocked.set(Blocked::Store { address, since, may_give_up: tries.is_some() });
         self.suspend();
+        let is_in_vain = stores_to(address) == since;
+        end_wait(address);
         self.grant();
         match self.dead.get() {
             true => Wait::Dead,
             // It was resumed although nobody stored, because nobody will.
-            false if stores_to(part) == since && tries.is_some() => Wait::GiveUp,
+            false if is_in_vain && tries.is_some() => Wait::GiveUp,
             false => Wait::Look,
         }
     }
@@ -358,8 +362,8 @@ pub(crate) fn out_of_budget() {
 
 /// Lets the running thread wait after its n-th look at a word.
 #[cold]
-pub(crate) fn wait(patience: Patience, looks: u32, part: u8) -> Wait {
-    running().map_or(Wait::GiveUp, |engine| engine.wait(patience, looks, part))
+pub(crate) fn wait(patience: Patience, looks: u32, address: usize) -> Wait {
+    running().map_or(Wait::GiveUp, |engine| engine.wait(patience, looks, address))
 }
 
 /// Returns whether the store to the planted word goes wrong.

@@ -6,7 +6,7 @@ use framewright_ops::rng::Rng;
 
 use crate::frames::Block;
 use crate::kind::Kind;
-use crate::plan::Action;
+use crate::plan::{Action, Effort};
 use crate::schedule::Schedule;
 use crate::world::World;
 use crate::wrong::{Symptom, Wrong};
@@ -37,6 +37,7 @@ impl World {
         if self.spoils_free(false) {
             return Ok(block.pfn.0);
         }
+        self.limit_by(Effort::Quick);
         let Block { pfn, order, .. } = block;
         let result = match action {
             Action::Nolock => self.free_nolock(block)?,

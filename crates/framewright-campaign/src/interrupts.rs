@@ -113,15 +113,12 @@ impl World {
 
     /// Makes a call that needs a CPU, or a wrong free: it must be refused, without waiting.
     fn refuse_in_nmi(&self, rng: &mut Rng) -> Answer {
-        let Some(thread) = self.engine.thread() else { return Ok(3) };
         let Some((id, block)) = self.any_block(rng) else { return Ok(3) };
         let Block { pfn, order, .. } = block;
         let request = Request::new(GFP_ATOMIC, 0);
         let number = rng.below(8);
         // A drain of all CPUs asks for a CPU at each pageblock.
-        thread.with(|context| context.limit = self.plan.limit(Effort::Slow));
-        self.engine.settle();
-        self.engine.grant();
+        self.limit_by(Effort::Slow);
         let served = self.pages(|pages| match number {
             0 => pages.alloc(&request).is_ok(),
             1 => pages.free(pfn, order).is_ok(),

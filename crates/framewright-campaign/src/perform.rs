@@ -72,7 +72,11 @@ impl World {
 
     /// Sets the limit of the running call by the request that it makes.
     pub(crate) fn limit_to(&self, request: &Request) {
-        let effort = if request.gfp.may_reclaim() { Effort::Slow } else { Effort::Request };
+        self.limit_by(if request.gfp.may_reclaim() { Effort::Slow } else { Effort::Request });
+    }
+
+    /// Sets the limit of the running call.
+    pub(crate) fn limit_by(&self, effort: Effort) {
         let limit = self.plan.limit(effort);
         self.engine.thread().into_iter().for_each(|thread| thread.with(|context| context.limit = limit));
         self.engine.settle();
@@ -82,17 +86,14 @@ impl World {
     /// Arms a fault and an interrupt for the operation, and sets its limit.
     fn prepare(&self, thread: &Thread, action: Action, rng: &mut Rng) {
         let plan = &self.plan;
-        let armed = if !plan.armed.is_empty() && rng.one_in(plan.fault_in) {
-            Some((*rng.pick(&plan.armed), *rng.pick(&[1, 1, 1, 1, 2, 3, 5, 12])))
-        } else {
-            None
-        };
+        let armed = plan.fault(action, rng);
         let effort = if matches!(action, Action::Nolock | Action::Part) { Effort::Quick } else { Effort::Slow };
         let limit = plan.limit(effort);
         thread.context.set(Context { armed, limit, ..Context::IDLE });
         thread.interruptions.set(0);
         if !plan.interrupts.is_empty() && rng.one_in(plan.interrupt_in) {
-            thread.interrupt_in.set(1 + rng.below(*rng.clone().pick(&SOON)));
+            let soon = *rng.pick(&SOON);
+            thread.interrupt_in.set(1 + rng.below(soon));
             let kind = *rng.pick(&plan.interrupts);
             thread.is_nmi_next.set(!matches!(kind, Kind::InterruptAllocates | Kind::InterruptFrees));
         }

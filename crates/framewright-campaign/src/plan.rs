@@ -84,6 +84,16 @@ pub(crate) const ARMED: [Kind; 28] = [
     Kind::ReportDropped,
 ];
 
+/// Those of [`ARMED`] that take effect where blocks are moved.
+const MOVES: [Kind; 6] = [
+    Kind::IsolationFails,
+    Kind::MoveRefused,
+    Kind::MoveLies,
+    Kind::MovePanics,
+    Kind::MoveReenters,
+    Kind::MovedBlockFreed,
+];
+
 /// Kinds of interrupts.
 pub(crate) const INTERRUPTS: [Kind; 5] =
     [Kind::InterruptAllocates, Kind::InterruptFrees, Kind::NmiAllocates, Kind::NmiFrees, Kind::NmiWrongCall];
@@ -122,6 +132,8 @@ pub(crate) struct Plan {
     pub(crate) weights: [u32; ACTIONS.len()],
     /// Enabled kinds of [`ARMED`].
     pub(crate) armed: Vec<Kind>,
+    /// Enabled kinds of [`MOVES`].
+    moves: Vec<Kind>,
     /// Enabled kinds of [`INTERRUPTS`].
     pub(crate) interrupts: Vec<Kind>,
     /// Operations between two that a fault is armed for.
@@ -166,6 +178,7 @@ impl Plan {
             kinds: enabled,
             weights,
             armed: only(&ARMED),
+            moves: only(&MOVES),
             interrupts,
             fault_in,
             interrupt_in,
@@ -187,6 +200,17 @@ impl Plan {
         let mut rng = Rng::new(self.seed.wrapping_mul(0x9e6c_63d0_876a_3f6b) ^ operation.rotate_left(40));
         rng.draw();
         rng
+    }
+
+    /// Draws a fault for an operation, and the number of the point at which it takes effect.
+    pub(crate) fn fault(&self, action: Action, rng: &mut Rng) -> Option<(Kind, u32)> {
+        if self.armed.is_empty() || !rng.one_in(self.fault_in) {
+            return None;
+        }
+        // Few operations move blocks, so most of their faults are those of moves.
+        let moves = matches!(action, Action::Large | Action::Range | Action::Hotplug | Action::Background);
+        let kinds = if moves && !self.moves.is_empty() && !rng.one_in(4) { &self.moves } else { &self.armed };
+        Some((*rng.pick(kinds), *rng.pick(&[1, 1, 1, 1, 2, 3, 5, 12])))
     }
 
     /// Returns the accesses that a call may make.

@@ -216,7 +216,7 @@ impl Turns {
 
 /// Returns whether a thread waits for a store that was not made yet.
 fn waits(thread: &Thread) -> bool {
-    matches!(thread.blocked.get(), Blocked::Store { part, since, .. } if since == stores_to(part))
+    matches!(thread.blocked.get(), Blocked::Store { address, since, .. } if since == stores_to(address))
 }
 
 /// Returns whether a thread may go on.

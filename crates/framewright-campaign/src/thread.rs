@@ -22,8 +22,8 @@ pub(crate) enum Level {
 pub(crate) enum Blocked {
     /// Nothing: it was interrupted by the schedule.
     No,
-    /// A store by another thread to this part of memory; without one it may give up.
-    Store { part: u8, since: u32, may_give_up: bool },
+    /// A store by another thread to the word at this address; without one it may give up.
+    Store { address: usize, since: u64, may_give_up: bool },
 }
 
 /// Whether a thread's CPU is online.

@@ -5,7 +5,7 @@
 //! costs one decrement of a thread-local for an access, where a table of cache lines (`framewright-sim`) costs tens of
 //! nanoseconds.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 
@@ -14,24 +14,75 @@ use crate::engine;
 thread_local! {
     /// Accesses until the engine must be asked.
     pub(crate) static BUDGET: Cell<u64> = const { Cell::new(u64::MAX) };
-    /// Stores so far by a part of the address: a wait is looked at again only after a store that may end it.
-    static STORES: [Cell<u32>; PARTS] = const { [const { Cell::new(0) }; PARTS] };
+    /// Threads that wait for a store.
+    static WAITERS: Cell<u32> = const { Cell::new(0) };
+    /// The words that threads wait for.
+    static WAITED: RefCell<Vec<Waited>> = const { RefCell::new(Vec::new()) };
     /// Address of the word that a planted bug is in; 0 for none.
     pub(crate) static PLANTED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Parts of memory whose stores are counted apart.
-const PARTS: usize = 256;
-
-/// Returns the part of memory that a word is in.
-#[inline(always)]
-fn part_of<T>(word: &Cell<T>) -> u8 {
-    (std::ptr::from_ref(word).addr() >> 3) as u8
+/// A word that threads wait for.
+struct Waited {
+    address: usize,
+    waiters: u32,
+    /// Stores to it since the first of them came.
+    stores: u64,
 }
 
-/// Returns the number of stores to a part of memory so far.
-pub(crate) fn stores_to(part: u8) -> u32 {
-    STORES.with(|stores| stores[usize::from(part)].get())
+/// Notes that a thread waits for the word at an address; returns the stores to it so far.
+pub(crate) fn begin_wait(address: usize) -> u64 {
+    WAITERS.set(WAITERS.get() + 1);
+    WAITED.with_borrow_mut(|all| match all.iter_mut().find(|waited| waited.address == address) {
+        Some(waited) => {
+            waited.waiters += 1;
+            waited.stores
+        }
+        None => {
+            all.push(Waited { address, waiters: 1, stores: 0 });
+            0
+        }
+    })
+}
+
+/// Returns the stores to a word that a thread waits for.
+pub(crate) fn stores_to(address: usize) -> u64 {
+    let of = |all: &Vec<Waited>| all.iter().find(|waited| waited.address == address).map(|waited| waited.stores);
+    WAITED.with_borrow(of).unwrap_or(u64::MAX)
+}
+
+/// Notes that a thread waits no longer.
+pub(crate) fn end_wait(address: usize) {
+    WAITERS.set(WAITERS.get().saturating_sub(1));
+    WAITED.with_borrow_mut(|all| {
+        if let Some(at) = all.iter().position(|waited| waited.address == address) {
+            all[at].waiters -= 1;
+            if all[at].waiters == 0 {
+                all.remove(at);
+            }
+        }
+    });
+}
+
+/// Forgets the waits of an engine that came to its end.
+pub(crate) fn forget_waits() {
+    WAITERS.set(0);
+    WAITED.with_borrow_mut(Vec::clear);
+}
+
+/// Notes a store while threads wait.
+#[cold]
+#[inline(never)]
+fn note_store(address: usize) {
+    WAITED.with_borrow_mut(|all| {
+        all.iter_mut().filter(|waited| waited.address == address).for_each(|waited| waited.stores += 1);
+    });
+}
+
+/// Returns the address of a word.
+#[inline(always)]
+fn address_of<T>(word: &Cell<T>) -> usize {
+    std::ptr::from_ref(word).addr()
 }
 
 /// Counts an access that is about to be made.
@@ -49,12 +100,11 @@ fn touch() {
 #[inline(always)]
 fn touch_to_store<T>(word: &Cell<T>, is_cas: bool) -> bool {
     touch();
-    STORES.with(|stores| {
-        let stores = &stores[usize::from(part_of(word))];
-        stores.set(stores.get().wrapping_add(1));
-    });
+    if WAITERS.get() != 0 {
+        note_store(address_of(word));
+    }
     let planted = PLANTED.get();
-    planted == 0 || planted != std::ptr::from_ref(word).addr() || !engine::is_planted_store(is_cas)
+    planted == 0 || planted != address_of(word) || !engine::is_planted_store(is_cas)
 }
 
 /// A word of the campaign's machine.
@@ -117,7 +167,7 @@ macro_rules! words {
                         return Ok(value);
                     }
                     looks += 1;
-                    match engine::wait(patience, looks, part_of(&self.0)) {
+                    match engine::wait(patience, looks, address_of(&self.0)) {
                         engine::Wait::Look => {}
                         engine::Wait::GiveUp => return Err(Busy),
                         engine::Wait::Dead => return Ok(value),
