@@ -146,7 +146,8 @@ fn stuck(engine: &Engine) -> String {
     let stuck: Vec<String> = stuck
         .map(|(number, thread)| {
             let locks = thread.zone_locks.get();
-            format!("thread {number} is {:?} with {locks} zone locks", thread.blocked.get())
+            let state = if matches!(thread.blocked.get(), Blocked::No) { "may not go on" } else { "waits" };
+            format!("thread {number} {state} with {locks} zone locks")
         })
         .take(4)
         .collect();

@@ -154,6 +154,15 @@ impl Engine {
         }
     }
 
+    /// Returns whether a fault takes effect that needs not be armed: once in `n` times, if it is enabled.
+    pub(crate) fn happens(&self, kind: Kind, n: u64) -> bool {
+        let happens = self.thread().is_some() && !self.dead.get() && self.enabled.has(kind) && self.below(n) == 0;
+        if happens {
+            self.hit(kind);
+        }
+        happens
+    }
+
     /// Returns whether another thread is in the middle of a call.
     pub(crate) fn others_are_inside(&self) -> bool {
         let current = self.current.get();

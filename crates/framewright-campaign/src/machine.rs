@@ -23,6 +23,8 @@ use crate::world::World;
 const STOPPED: u64 = 4_000;
 /// Nanoseconds of an access on the machine's clock.
 const NS: u64 = 5;
+/// Looks at the clock, or sleeps, of which one goes wrong.
+const CLOCK: u64 = 4;
 /// How far the clock jumps, in nanoseconds.
 const JUMP: u64 = 3_000_000_000;
 
@@ -175,11 +177,11 @@ impl Machine for Campaign {
     fn now(&self) -> u64 {
         let now = self.ahead.get() + self.engine.accesses.get() * NS;
         let engine = &self.engine;
-        if engine.fires(Kind::ClockStopped) {
+        if engine.happens(Kind::ClockStopped, CLOCK) {
             self.stopped_at.set(Some(now));
-        } else if engine.fires(Kind::ClockBack) {
+        } else if engine.happens(Kind::ClockBack, CLOCK) {
             return now.saturating_sub(JUMP);
-        } else if engine.fires(Kind::ClockAhead) {
+        } else if engine.happens(Kind::ClockAhead, CLOCK) {
             self.ahead.set(self.ahead.get() + JUMP);
         }
         self.stopped_at.get().unwrap_or(now)
@@ -188,7 +190,7 @@ impl Machine for Campaign {
     fn sleep_until(&self, waiter: Waiter, deadline: u64) {
         // A clock that stands still goes on at last.
         self.stopped_at.take();
-        if !self.engine.fires(Kind::SleepCutShort) {
+        if !self.engine.happens(Kind::SleepCutShort, CLOCK) {
             let now = self.ahead.get() + self.engine.accesses.get() * NS;
             self.ahead.set(self.ahead.get() + deadline.saturating_sub(now).min(JUMP));
         }

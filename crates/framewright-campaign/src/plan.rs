@@ -53,7 +53,7 @@ pub(crate) const ACTIONS: [(Action, u32); 14] = [
 ];
 
 /// Kinds that are armed for an operation and take effect at their n-th point in it.
-pub(crate) const ARMED: [Kind; 28] = [
+pub(crate) const ARMED: [Kind; 24] = [
     Kind::RequestFails,
     Kind::RefillFails,
     Kind::ListsRefused,
@@ -77,10 +77,6 @@ pub(crate) const ARMED: [Kind; 28] = [
     Kind::ThreadStopped,
     Kind::PatienceOver,
     Kind::FenceForbidden,
-    Kind::ClockStopped,
-    Kind::ClockBack,
-    Kind::ClockAhead,
-    Kind::SleepCutShort,
     Kind::ReportDropped,
 ];
 
