@@ -44,6 +44,9 @@ pub(crate) enum Wait {
     Dead,
 }
 
+/// What an interrupt of a thread does.
+pub(crate) type Handler = Rc<dyn Fn(&Engine, usize)>;
+
 /// Number of `current` while no thread runs.
 const NONE: usize = usize::MAX;
 /// Accesses after which a held-off interrupt tries again.
@@ -66,7 +69,7 @@ pub(crate) struct Engine {
     pub(crate) enabled: Kinds,
     pub(crate) counters: Counters,
     /// What an interrupt does.
-    handler: RefCell<Option<Rc<dyn Fn(&Engine, usize)>>>,
+    handler: RefCell<Option<Handler>>,
     pub(crate) finding: RefCell<Option<Wrong>>,
     pub(crate) dead: Cell<bool>,
     pub(crate) plant: Option<Plant>,
@@ -105,7 +108,7 @@ impl Engine {
         drawn.checked_rem(limit).unwrap_or(0)
     }
 
-    pub(crate) fn set_handler(&self, handler: Option<Rc<dyn Fn(&Engine, usize)>>) {
+    pub(crate) fn set_handler(&self, handler: Option<Handler>) {
         self.handler.replace(handler);
     }
 

@@ -178,7 +178,7 @@ impl Plan {
             interrupts,
             fault_in,
             interrupt_in,
-            operations: OPERATIONS >> (shape.cpus.len() / 64).min(1) * (2 + shape.cpus.len() / 128),
+            operations: if shape.cpus.len() < 64 { OPERATIONS } else { OPERATIONS >> (2 + shape.cpus.len() / 128) },
             segment: 256,
             limits: std::array::from_fn(|at| FOR_RECORDS[at] * (1 + records) + FOR_FRAMES[at] * frames[at]),
             shape,
