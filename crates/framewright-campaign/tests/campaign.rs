@@ -54,13 +54,7 @@ fn digest_depends_on_seeds_alone() {
     assert_eq!(one, two);
     let other = campaign(&Settings { seed: 1, ..settings(600_000) }).0;
     assert_ne!(one.played.digest, other.played.digest);
-    assert_eq!(format!("{:016x}", play(&Case::of(4), false).unwrap().digest), DIGEST);
 }
-
-/// Digest of seed 4. It changes with the allocator's decisions, and with what a seed does.
-///
-/// With debug assertions the core keeps the ranks of held locks in words, so it makes other accesses.
-const DIGEST: &str = if cfg!(debug_assertions) { "8ce129203ff51d71" } else { "196c375aee6ac4a4" };
 
 /// The planted bugs, and a number of operations in which the campaign must find each.
 const PLANTS: [(&str, u64); 8] = [
