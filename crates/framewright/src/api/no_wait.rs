@@ -99,7 +99,10 @@ impl<'a, M: Machine> World<'a, M> {
                     }
                     return Ok(frame);
                 }
-                Err(Some(_)) if alloc_flags.nofragment && !is_optional(plan) => alloc_flags.nofragment = false,
+                Err(Some(_)) if alloc_flags.nofragment && !is_optional(plan) => {
+                    alloc_flags.nofragment = false;
+                    continue;
+                }
                 Err(Some(why)) => {
                     // With a CPU at once, and without a quarantine, which takes the lock.
                     if !self.shared.mechanisms().is_hardened()
