@@ -100,6 +100,8 @@ miri() {
         echo "SKIPPED: Miri, whose component is not installed (rustup component add miri rust-src --toolchain nightly)"
         return 0
     fi
+    # Kernels of the tests live as long as the process.
+    export MIRIFLAGS=-Zmiri-ignore-leaks
     reports 'uninitialized' cargo +nightly miri run --quiet --locked --target-dir "$folder" -p sanitizers --bin kinds planted
     # Generated maps are for other tests: Miri takes seconds for each.
     clean timeout 600 cargo +nightly miri test --quiet --locked --target-dir "$folder" -p framewright-ffi --lib

@@ -280,9 +280,11 @@ impl Program {
             let mut head = null_mut();
             // SAFETY: the places are locals, or nowhere.
             let code = unsafe { fw_find(self.arena, without_provenance_mut(address), &raw mut head, null_mut()) };
-            let is_owned = self.page_at(address).is_some_and(|page| self.owns(page, 1));
-            if is_owned && code == FW_E_ALREADY_FREE {
-                self.disown(address, 1 << order);
+            // An address inside of a block that was freed begins none of this order.
+            let pages = 1_usize.checked_shl(order).unwrap_or(usize::MAX);
+            let begins_block = |page: usize| page.is_multiple_of(pages) && self.owns(page, 1);
+            if self.page_at(address).is_some_and(begins_block) && code == FW_E_ALREADY_FREE {
+                self.disown(address, pages);
                 found += 1;
             }
         }
