@@ -19,6 +19,8 @@ use framewright::{
 };
 use framewright_rt::{Native, Storage};
 
+use crate::threads::runs_on_threads;
+
 const BASE: u64 = 0x1_0000;
 const FRAMES: u64 = 0x400;
 const MAP: [Region; 1] = [Region::usable(BASE, BASE + FRAMES, 0)];
@@ -154,28 +156,13 @@ struct Stoppable {
 }
 
 impl Machine for Stoppable {
-    type U8 = Counted<<Native as Machine>::U8>;
-    type U16 = Counted<<Native as Machine>::U16>;
-    type U32 = Counted<<Native as Machine>::U32>;
-    type U64 = Counted<<Native as Machine>::U64>;
-    type Usize = Counted<<Native as Machine>::Usize>;
-    type Pin<'a> = <Native as Machine>::Pin<'a>;
-    type Irq<'a> = <Native as Machine>::Irq<'a>;
-    type PerCpu<T> = framewright::machine::NoPerCpu;
+    runs_on_threads!(threads, Counted);
 
     const FEATURES: Features = Native::FEATURES;
     const SLEEPS_PINNED: bool = true;
 
-    fn pin(&self) -> Self::Pin<'_> {
-        self.threads.pin()
-    }
-
     fn pin_now(&self) -> Self::Pin<'_> {
         self.threads.pin_now()
-    }
-
-    fn irq_save(&self) -> Self::Irq<'_> {
-        self.threads.irq_save()
     }
 
     fn keeps_interrupts_apart(&self) -> bool {
@@ -184,10 +171,6 @@ impl Machine for Stoppable {
 
     fn may_fence(&self) -> bool {
         true
-    }
-
-    fn fence(&self) {
-        self.threads.fence();
     }
 
     fn now(&self) -> u64 {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 
-use framewright::machine::{Busy, Machine, Need, NoPerCpu, Ordering, Patience, Pinned, Reclaimed, Word};
+use framewright::machine::{Busy, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Word};
 use framewright::report::BuddyInfo;
 use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp, NodeSet,
@@ -19,6 +19,8 @@ use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneI
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Config, FreeError, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::{Native, Storage};
+
+use crate::machine::runs_on_threads;
 
 type Pages = &'static Allocator<'static, Threads>;
 
@@ -136,29 +138,10 @@ struct Threads {
 }
 
 impl Machine for Threads {
-    type U8 = Slow<<Native as Machine>::U8>;
-    type U16 = Slow<<Native as Machine>::U16>;
-    type U32 = Slow<<Native as Machine>::U32>;
-    type U64 = Slow<<Native as Machine>::U64>;
-    type Usize = Slow<<Native as Machine>::Usize>;
-    type Pin<'a> = <Native as Machine>::Pin<'a>;
-    type Irq<'a> = <Native as Machine>::Irq<'a>;
-    type PerCpu<T> = NoPerCpu;
-
-    fn pin(&self) -> Self::Pin<'_> {
-        self.native.pin()
-    }
-
-    fn irq_save(&self) -> Self::Irq<'_> {
-        self.native.irq_save()
-    }
+    runs_on_threads!(native, Slow);
 
     fn keeps_interrupts_apart(&self) -> bool {
         true
-    }
-
-    fn fence(&self) {
-        self.native.fence();
     }
 
     fn light_fence(&self) {
