@@ -10,7 +10,7 @@ use crate::boot::config::Config;
 use crate::frame::frame::{Geometry, Part};
 use crate::policy::mechanisms::Mechanisms;
 use crate::seam::event::Event;
-use crate::seam::machine::{Busy, Machine, PerCpu};
+use crate::seam::machine::{Machine, PerCpu};
 use crate::stat::vmstat::GlobalEvent;
 use crate::sync::looks::Looks;
 use crate::types::error::{AllocError, BootError, Feature, Why};
@@ -89,16 +89,16 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.shared.cpus.len()
     }
 
-    /// Holds a CPU for a request that must not wait for a CPU's holder; `None` for a request that may wait.
-    pub(crate) fn hold_cpu(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, Busy> {
-        if self.world.shared.may_wait(gfp) { Ok(None) } else { self.world.hold_now() }
-    }
-
-    /// Like [`Allocator::hold_cpu`], for a call that cannot do without a CPU: looks many times before it fails.
+    /// Holds a CPU for a call that cannot do without one, and must not wait for its holder; `None` if it may wait.
+    ///
+    /// Looks many times before it fails.
     pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
-        let mut looks = Looks::begin(self.machine(), CPU_LOOKS);
+        if self.world.shared.may_wait(gfp) {
+            return Ok(None);
+        }
+        let mut looks = Looks::at_most(CPU_LOOKS);
         loop {
-            match self.hold_cpu(gfp) {
+            match self.world.hold_now() {
                 Ok(held) => return Ok(held),
                 Err(_) if looks.again(self.machine()) => {}
                 Err(_) => return Err(AllocError::no_memory(Why::WouldWait)),

@@ -89,7 +89,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut alloc_flags =
             AllocFlags { nofragment, unboosted: true, no_watermarks: may_use_reserves(plan), ..flags };
         let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
-        let mut looks = Looks::begin(machine, LOOKS);
+        let mut looks = Looks::at_most(LOOKS);
         loop {
             let before = self.cached_for(plan, alloc_flags);
             match self.alloc_from_zones_nolock(plan, alloc_flags) {

@@ -18,19 +18,21 @@ const FIRST_LOOKS: u32 = 1 << 8;
 pub(crate) struct Looks {
     left: u32,
     sure: u32,
-    start: u64,
+    /// Time of the first look in vain: who finds at once what he looks for reads no clock.
+    start: Option<u64>,
 }
 
 impl Looks {
     /// Allows at most `most` looks.
-    pub(crate) fn begin<M: Machine>(machine: &M, most: u32) -> Looks {
-        Looks { left: most, sure: FIRST_LOOKS, start: machine.now() }
+    pub(crate) fn at_most(most: u32) -> Looks {
+        Looks { left: most, sure: FIRST_LOOKS, start: None }
     }
 
     /// Gives the processor away after a look in vain; returns whether there may be another.
     pub(crate) fn again<M: Machine>(&mut self, machine: &M) -> bool {
         (self.left, self.sure) = (self.left.saturating_sub(1), self.sure.saturating_sub(1));
-        if self.left == 0 || (self.sure == 0 && machine.now().saturating_sub(self.start) >= LONGEST) {
+        let start = *self.start.get_or_insert_with(|| machine.now());
+        if self.left == 0 || (self.sure == 0 && machine.now().saturating_sub(start) >= LONGEST) {
             return false;
         }
         machine.relax();

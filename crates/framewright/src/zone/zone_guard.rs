@@ -15,6 +15,7 @@ use crate::shared::{CallCx, Cpu, Shared};
 use crate::stat::tally::Tally;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::stat::zone_diffs::ZoneDiffs;
+use crate::sync::looks::Looks;
 use crate::sync::ticket_lock::Ticket;
 use crate::sync::zone_lock::LockMode;
 use crate::types::counts::{BlockCount, FrameCount, PageblockCount};
@@ -54,14 +55,13 @@ impl<M: Machine> Zone<M> {
     ///
     /// Context: as of [`Zone::try_lock`].
     pub(crate) fn lock_in_time<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
-        let look = |_| {
+        let mut looks = Looks::at_most(LOOKS);
+        loop {
             let guard = self.try_lock(shared);
-            if guard.is_none() {
-                shared.machine.relax();
+            if guard.is_some() || !looks.again(&shared.machine) {
+                return guard;
             }
-            guard
-        };
-        (0..LOOKS).find_map(look)
+        }
     }
 
     #[inline(never)]
