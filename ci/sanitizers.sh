@@ -66,7 +66,7 @@ thread() {
     build thread '--cfg framewright_tsan' build --release -p sanitizers --bin payloads
     export TSAN_OPTIONS=halt_on_error=1
     reports 'ThreadSanitizer: data race' "$programs/payloads" 100000 relaxed
-    reports 'ThreadSanitizer: data race' "$programs/payloads" 1000000 late
+    reports 'ThreadSanitizer: data race' "$programs/payloads" late
     clean "$programs/payloads" "$operations"
     cat "$work/log"
 }

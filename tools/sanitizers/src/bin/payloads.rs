@@ -13,14 +13,14 @@
 //! | a handle of a thread | every fourth thread has a `LocalArena` |
 //! | drains, deferred frees | the main thread drains all CPUs, as does a request that may wait; memory is short |
 //!
-//! Usage: `payloads OPERATIONS [relaxed | late]`. With `relaxed`, slots are swapped without an order; with `late`, a
-//! thread writes to each 64th block once more after its free. The sanitizer must report both.
+//! Usage: `payloads OPERATIONS [relaxed]`, or `payloads late`. With `relaxed`, slots are swapped without an order; with
+//! `late`, a thread writes to a page that it freed, when the next owner has written there. The sanitizer must report both.
 //!
 //! Built by `ci/sanitizers.sh` with `--cfg framewright_tsan`, because the sanitizer does not know fences.
 #![allow(unsafe_code, reason = "blocks are owned by their numbers, and written to as C programs would")]
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use framewright::request::{__GFP_ZERO, GFP_KERNEL, GFP_NOWAIT, Gfp};
 use framewright::{Order, Pfn, Request};
@@ -36,18 +36,10 @@ const BYTES: u64 = 16 << 20;
 const HELD: usize = 240;
 const SLOTS: usize = 64;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    None,
-    Relaxed,
-    Late,
-}
-
 /// Blocks between threads, each as its mark, or 0.
 struct Stage {
     slots: [AtomicU64; SLOTS],
     order: Ordering,
-    fault: Fault,
     operations: AtomicUsize,
 }
 
@@ -124,14 +116,9 @@ impl<'a> Worker<'a> {
 
     fn free(&mut self, pages: Pages<'a>) {
         check(&pages);
-        let [word, _] = words(&pages);
         match &self.local {
             Some(local) => local.free(pages),
             None => drop(pages),
-        }
-        if self.stage.fault == Fault::Late && self.chance.next(64) == 0 {
-            // SAFETY: none, it is the planted fault: the block is another thread's by now, or of nobody. It is mapped.
-            unsafe { word.write(0) };
         }
     }
 
@@ -172,23 +159,53 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let operations: usize = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(100_000);
-    let fault = match arguments.next().as_deref() {
-        None => Fault::None,
-        Some("relaxed") => Fault::Relaxed,
-        Some("late") => Fault::Late,
-        Some(other) => {
-            eprintln!("payloads: there is no fault {other:?}");
-            return ExitCode::from(2);
+/// The planted fault: writes to a freed page after its next owner did.
+///
+/// The other thread's word that it wrote has no order, so nothing makes its write happen before this one. No run is
+/// without the race, whatever the threads' turns.
+fn late(arena: &'static Arena) {
+    static WRITTEN: AtomicBool = AtomicBool::new(false);
+    let alloc = || arena.alloc(&Request::new(GFP_NOWAIT, 0)).expect("a page");
+    let pages = alloc();
+    write(&pages);
+    let (pfn, [word, _]) = (pages.pfn(), words(&pages));
+    drop(pages);
+    arena.drain();
+    let other = std::thread::spawn(move || {
+        let mut held = vec![alloc()];
+        while held.last().is_some_and(|last| last.pfn() != pfn) {
+            held.push(alloc());
         }
-    };
+        held.iter().for_each(write);
+        WRITTEN.store(true, Ordering::Relaxed);
+    });
+    while !WRITTEN.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    // SAFETY: none, it is the planted fault: the block is another thread's by now, or of nobody. It is mapped.
+    unsafe { word.write(0) };
+    other.join().expect("a thread that panicked");
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
     let builder = Arena::builder().size(BYTES).cpu_mode(CpuMode::Lease).cpus(CPUS).without_background();
     // For ever, because the sanitizer takes what `std::thread::scope` does for a race: it is not instrumented.
     let arena: &Arena = Box::leak(Box::new(builder.build().expect("memory for the arena")));
-    let order = if fault == Fault::Relaxed { Ordering::Relaxed } else { Ordering::AcqRel };
-    let stage = Stage { slots: [const { AtomicU64::new(0) }; SLOTS], order, fault, operations: AtomicUsize::new(0) };
+    let (operations, order) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["late"] => {
+            late(arena);
+            return ExitCode::SUCCESS;
+        }
+        [operations] => (operations.parse(), Ordering::AcqRel),
+        [operations, "relaxed"] => (operations.parse(), Ordering::Relaxed),
+        _ => {
+            eprintln!("usage: payloads OPERATIONS [relaxed] | payloads late");
+            return ExitCode::from(2);
+        }
+    };
+    let operations: usize = operations.expect("a number of operations");
+    let stage = Stage { slots: [const { AtomicU64::new(0) }; SLOTS], order, operations: AtomicUsize::new(0) };
     let stage: &Stage = Box::leak(Box::new(stage));
     for round in 0..ROUNDS {
         let threads = (0..THREADS).map(|thread| {
