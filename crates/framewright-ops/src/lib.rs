@@ -38,6 +38,7 @@
 //! |---|---|
 //! | [`run`](mod@run) | a whole scenario, judged |
 //! | [`session`] | one operation at a time, with a look at the machine in between |
+//! | [`transcript`](mod@transcript) | what shows of a run, to compare with another |
 //! | [`generate`], [`machines`], [`variety`] | scenarios and machines from a seed |
 //! | [`fuzz`] | generated scenarios on several threads |
 //! | [`symptom`], [`shrink`] | small failing cases |
@@ -51,6 +52,7 @@ pub mod shrink;
 pub mod generate;
 pub mod rng;
 pub mod run;
+pub mod transcript;
 pub mod session;
 mod play;
 pub mod oracle;
@@ -65,3 +67,4 @@ pub use oracle::reach::lowest_mark;
 pub use oracle::{Oracle, memory};
 pub use run::{Checks, Failure, Kind, Line, Report, follow, run, run_with};
 pub use session::{Encounters, Session, Snapshot, with_session};
+pub use transcript::{Transcript, transcript, transcript_moved};
