@@ -40,7 +40,7 @@ pub fn transcript(scenario: &Scenario) -> Result<Transcript, Wrong> {
     })
 }
 
-/// Plays a scenario, of which the second half on a machine that got the first one's state, and returns what shows there.
+/// Plays half of a scenario, the rest on a machine that got the first one's state, and returns what shows there.
 ///
 /// # Errors
 /// As [`transcript`], and if the state was not saved or not restored.
