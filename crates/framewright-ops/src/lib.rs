@@ -38,7 +38,7 @@
 //! |---|---|
 //! | [`run`](mod@run) | a whole scenario, judged |
 //! | [`session`] | one operation at a time, with a look at the machine in between |
-//! | [`transcript`](mod@transcript) | what shows of a run, to compare with another |
+//! | [`transcript`](mod@transcript), [`recorded`] | what shows of a run, to compare with another, or with a file |
 //! | [`generate`], [`machines`], [`variety`] | scenarios and machines from a seed |
 //! | [`fuzz`] | generated scenarios on several threads |
 //! | [`symptom`], [`shrink`] | small failing cases |
@@ -53,6 +53,7 @@ pub mod generate;
 pub mod rng;
 pub mod run;
 pub mod transcript;
+pub mod recorded;
 pub mod session;
 mod play;
 pub mod oracle;
