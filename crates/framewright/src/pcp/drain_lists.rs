@@ -60,7 +60,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Stops at `frames` frames, at a full batch, or when all rings are empty. Rings take turns. A ring that has blocks
     /// gives one for each ring passed since the last one that had any. The only ring that has blocks gives all. This is
-    /// Linux's way; one block of each ring in turn would mean looking at all rings for each block.
+    /// Linux's way; one block of each ring in turn would mean looking at all rings for each block. A ring that has blocks
+    /// by its words and gives none is damaged, and counts as empty.
     fn collect_rings(&self, batch: &mut FreeBatch, frames: u32) {
         let pageblock_order = self.order_of_huge();
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
@@ -77,9 +78,10 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
                 continue;
             };
             let most = if empty + 1 >= RINGS { usize::MAX } else { run };
-            (run, empty) = (0, 0);
+            (run, empty) = (0, empty + 1);
             for _ in 0..most.min(batch.room()) {
                 let Some(frame) = self.pop_bottom(id, ring) else { break };
+                empty = 0;
                 collect(self.cx.shared, batch, frame, id.order);
                 if batch.frames() >= frames {
                     break;

@@ -15,6 +15,10 @@ type Watcher = Box<dyn FnMut()>;
 thread_local! {
     static WORDS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
+    /// Whether each word was read since this was set; empty if nobody asks.
+    static READ: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    /// Loads until the calls count as endless.
+    static LOADS_LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     static CPU: Cell<CpuId> = const { Cell::new(CpuId(0)) };
 }
 
@@ -29,6 +33,18 @@ pub(crate) fn copy() -> Vec<u64> {
 /// Sets all words.
 pub(crate) fn put_back(words: &[u64]) {
     WORDS.with_borrow_mut(|all| all.clone_from_slice(words));
+}
+
+/// Returns for each word whether `calls` reads it.
+pub(crate) fn read_by(calls: impl FnOnce()) -> Vec<bool> {
+    READ.set(vec![false; WORDS.with_borrow(Vec::len)]);
+    calls();
+    READ.take()
+}
+
+/// From now on, more loads than these are a panic, once.
+pub(crate) fn allow_loads(loads: u64) {
+    LOADS_LEFT.set(loads);
 }
 
 /// Calls come from this CPU from now on.
@@ -56,6 +72,13 @@ fn changed() {
         watcher();
         WATCHER.set(Some(watcher));
     }
+}
+
+fn loaded(word: usize) {
+    READ.with_borrow_mut(|read| read.get_mut(word).map(|read| *read = true));
+    let left = LOADS_LEFT.get().checked_sub(1);
+    LOADS_LEFT.set(left.unwrap_or(u64::MAX));
+    assert!(left.is_some(), "a call without an end");
 }
 
 /// The other methods of a word whose thread is alone, by its `load` and `store`.
@@ -104,6 +127,7 @@ macro_rules! places {
             }
 
             fn load(&self, _: Ordering) -> $int {
+                loaded(self.0);
                 WORDS.with_borrow(|all| all[self.0]) as $int
             }
 

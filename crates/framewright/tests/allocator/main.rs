@@ -11,6 +11,7 @@ mod copied;
 mod copies;
 mod cpu_handle;
 mod cut;
+mod damaged;
 mod embed;
 mod free_part;
 mod holes;
