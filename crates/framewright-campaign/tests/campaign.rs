@@ -5,6 +5,8 @@ use std::path::Path;
 use framewright::Mechanisms;
 use framewright_campaign::campaign::{Failure, Report, Settings, run};
 use framewright_campaign::{Case, Coverage, Kind, Plant, Schedule, play};
+#[cfg(debug_assertions)]
+use framewright_ops::recorded::{self, Played};
 
 /// Hits that each kind must have in the run of [`no_seed_fails_and_every_kind_is_hit`].
 const HITS: u64 = 100;
@@ -54,6 +56,23 @@ fn digest_depends_on_seeds_alone() {
     assert_eq!(one, two);
     let other = campaign(&Settings { seed: 1, ..settings(600_000) }).0;
     assert_ne!(one.played.digest, other.played.digest);
+}
+
+/// A change of what any call does under faults, and of how often it reads and writes words, shows here.
+///
+/// [`framewright_ops::recorded`] says how to record a meant one. Builds without debug assertions have other digests.
+#[cfg(debug_assertions)]
+#[test]
+fn seeds_play_as_recorded() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digests.txt");
+    let played = |seed: u64| {
+        let (digests, transcript) = match play(&Case::of(seed), true) {
+            Ok(played) => (format!("{:016x}, {} accesses", played.digest, played.accesses), format!("{played:#?}")),
+            Err(failed) => (failed.wrong.to_string(), failed.log.join("\n")),
+        };
+        Played { name: seed.to_string(), digests, transcript }
+    };
+    recorded::compare(&file, "seed", (0..48).map(played)).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
 /// The planted bugs, and a number of operations in which the campaign must find each.

@@ -1,7 +1,8 @@
 //! Runs the tests against each mutant until one fails.
 //!
 //! A mutant meets the tests that reach it. First come those that are likely to notice it and quick: the one that killed
-//! the last mutant of the same function, then all in the order of the time that a kill by them has cost so far.
+//! the last mutant of the same function, then those that compare a run with a recorded one, which end with the first
+//! difference, then all in the order of the time that a kill by them has cost so far.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,6 +14,9 @@ use crate::emit::Planted;
 use crate::process::{self, Outcome};
 use crate::reach::Test;
 use crate::results::{self, Verdict};
+
+/// How the names of tests end that compare runs with recorded ones.
+const RECORDED: &str = "_as_recorded";
 
 /// How mutants are hunted.
 #[derive(Clone, Copy)]
@@ -98,10 +102,12 @@ fn ordered(mutant: &Planted, reaching: Option<&Vec<usize>>, tests: &[Test], shar
         (tests[test].seconds.min(2.0) + 0.005) * f64::from(met + 10) / f64::from(killed + 1)
     };
     let mut order = reaching.cloned().unwrap_or_default();
-    order.sort_by(|&one, &other| {
-        let is_last = |test| Some(&test) == last;
-        is_last(other).cmp(&is_last(one)).then(cost(one).total_cmp(&cost(other)))
-    });
+    let rank = |test: usize| match test {
+        _ if Some(&test) == last => 0,
+        _ if tests[test].name.ends_with(RECORDED) => 1,
+        _ => 2,
+    };
+    order.sort_by(|&one, &other| rank(one).cmp(&rank(other)).then(cost(one).total_cmp(&cost(other))));
     order
 }
 

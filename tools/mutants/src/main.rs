@@ -58,7 +58,8 @@ const ORDER: &[&str] = &[
 ];
 
 /// Packages whose tests are built, and run unless others are named.
-const PACKAGES: &[&str] = &["framewright", "framewright-ops", "framewright-sim", "framewright-rt"];
+const PACKAGES: &[&str] =
+    &["framewright", "framewright-ops", "framewright-sim", "framewright-rt", "framewright-campaign"];
 
 #[derive(Parser)]
 #[command(about = "Plants faults in the core and reports those that no test notices")]

@@ -16,7 +16,7 @@ use crate::copy::{Program, Result};
 use crate::process::{self, Outcome};
 
 /// Processor seconds for which a test is recorded, and how long a test counts as that takes more.
-const RECORDED: f64 = 4.0;
+const RECORDED: f64 = 12.0;
 const LONG: f64 = 120.0;
 
 /// Test of a program.
