@@ -1,10 +1,10 @@
 //! Digests of runs in a file that is checked in, for tests that must notice any change.
 //!
-//! The file has a line for each run, `KIND NAME: DIGESTS`, and the runs of one kind are compared at a time. Two variables
-//! of the environment change what a comparison does:
+//! The file has a line for each run, `KIND NAME: DIGESTS`, and the runs of one kind are compared at a time. Two
+//! variables of the environment change what a comparison does:
 //!
-//! - `FRAMEWRIGHT_TRANSCRIPTS=FOLDER` also writes the transcript of each run into a folder. The folders of two revisions
-//!   are compared by `diff -r`.
+//! - `FRAMEWRIGHT_TRANSCRIPTS=FOLDER` also writes the transcript of each run into a folder. `diff -r` compares the
+//!   folders of two revisions.
 //! - `FRAMEWRIGHT_RECORD=1` writes the digests into the file instead.
 
 use std::fs;

@@ -60,8 +60,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     ///
     /// Stops at `frames` frames, at a full batch, or when all rings are empty. Rings take turns. A ring that has blocks
     /// gives one for each ring passed since the last one that had any. The only ring that has blocks gives all. This is
-    /// Linux's way; one block of each ring in turn would mean looking at all rings for each block. A ring that has blocks
-    /// by its words and gives none is damaged, and counts as empty.
+    /// Linux's way; one block of each ring in turn would mean looking at all rings for each block. A ring that has
+    /// blocks by its words and gives none is damaged, and counts as empty.
     fn collect_rings(&self, batch: &mut FreeBatch, frames: u32) {
         let pageblock_order = self.order_of_huge();
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
