@@ -14,11 +14,11 @@
 # free, a read after a free, a vector made in a function that may not wait, a byte that nothing initialised. The first three need a nightly compiler,
 # Miri its component too; whatever is missing is skipped, loudly.
 #
-# Usage: ci/sanitizers.sh [NAME...]; OPERATIONS=10000000 runs payloads longer
+# Usage: ci/sanitizers.sh [NAME...]; OPERATIONS=1000000000 runs payloads for an hour
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-operations=${OPERATIONS:-500000}
+operations=${OPERATIONS:-10000000}
 
 fail() {
     echo "sanitizers: $*" >&2
