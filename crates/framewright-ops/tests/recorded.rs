@@ -11,16 +11,19 @@
 //! | `moved` | generated lists, of which the second half runs on a machine that got the first one's state |
 //! | `script` | the scripts of this crate |
 //! | `boot` | every machine with a name under every preset, without an operation |
+//! | `words` | the names of all words of every machine with a name, under three presets |
 //!
 //! [`framewright_ops::recorded`] says how to see what a change does, and how to record a meant one.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use framewright::mechanisms::PRESETS;
+use framewright::{Field, Mechanisms};
 use framewright_ops::generate::{Limits, machines, scenario, scenario_within};
 use framewright_ops::recorded::{self, Played, hash};
-use framewright_ops::{Scenario, Shape, Transcript, transcript, transcript_moved};
+use framewright_ops::{Scenario, Shape, Transcript, transcript, transcript_moved, with_session};
 
 fn hash_of(lines: &[String]) -> u32 {
     hash(lines.iter().flat_map(|line| line.bytes().chain([b'\n'])))
@@ -84,4 +87,28 @@ fn machines_boot_as_recorded() {
         played(format!("{name} {preset}"), transcript(&Scenario::new(shape, [])))
     };
     compare("boot", all.map(boot));
+}
+
+/// Returns the names of all words of a machine, one record or array a line, without their addresses.
+fn words(shape: &Shape) -> String {
+    let named = with_session(shape, |session| {
+        let mut text = String::new();
+        session.pages().fields(&mut |Field { part, index, record, name, size, count, node, .. }| {
+            let _ = writeln!(text, "{part} {index}: {record}: {name}: {count} of {size} bytes, node {node:?}");
+        });
+        Ok(text)
+    });
+    named.unwrap_or_else(|wrong| wrong)
+}
+
+#[test]
+fn words_have_names_as_recorded() {
+    let presets = ["default", "owned-pageblocks", "numa-patch3"].map(|name| (name, Mechanisms::preset(name).unwrap()));
+    let all = machines::named().flat_map(|machine| presets.iter().map(move |preset| (machine.clone(), preset)));
+    let names = |((name, mut shape), (preset, mechanisms)): ((&str, Shape), &(&str, Mechanisms))| {
+        shape.mechanisms = *mechanisms;
+        let transcript = words(&shape);
+        Played { name: format!("{name} {preset}"), digests: format!("{:08x}", hash(transcript.bytes())), transcript }
+    };
+    compare("words", all.map(names));
 }
