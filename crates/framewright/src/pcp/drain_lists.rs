@@ -78,15 +78,15 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
                 continue;
             };
             let most = if empty + 1 >= RINGS { usize::MAX } else { run };
-            (run, empty) = (0, empty + 1);
+            let before = batch.frames();
             for _ in 0..most.min(batch.room()) {
                 let Some(frame) = self.pop_bottom(id, ring) else { break };
-                empty = 0;
                 collect(self.cx.shared, batch, frame, id.order);
                 if batch.frames() >= frames {
                     break;
                 }
             }
+            (run, empty) = if batch.frames() == before { (0, empty + 1) } else { (0, 0) };
         }
         self.pcp.turn.store(at as u32, Ordering::Relaxed);
     }
