@@ -103,6 +103,9 @@ struct Run {
     /// Hunt those with this verdict once more
     #[arg(long)]
     again: Vec<Verdict>,
+    /// None without a verdict
+    #[arg(long)]
+    known: bool,
     /// Hunt those that `argued.toml` names, too
     #[arg(long)]
     argued: bool,
@@ -161,7 +164,7 @@ impl Run {
             let Mutant { key, line, .. } = &planted.mutant;
             let is_wanted = self.file.is_empty() || self.file.iter().any(|part| key.file.contains(part));
             let has_changed = lines.as_ref().is_none_or(|lines| lines.contains(&(key.file.clone(), *line)));
-            let is_left = known.get(key).is_none_or(|(verdict, _)| self.again.contains(verdict));
+            let is_left = known.get(key).map_or(!self.known, |(verdict, _)| self.again.contains(verdict));
             is_wanted && has_changed && is_left && (self.argued || !named.contains_key(key))
         });
         mutants.sort_by_key(|planted| rank(&planted.mutant.key.file));
