@@ -338,6 +338,18 @@ mod tests {
     }
 
     #[test]
+    fn reserves_are_a_hundredth_in_whole_pageblocks() {
+        let limit = |managed| highatomic_limit(managed, Order(9));
+        let limits = [0, 51_199, 51_200, 51_300, 102_400, u64::MAX].map(limit);
+        assert_eq!(limits, [0, 0, 512, 1_024, 1_024, u64::MAX / 100 + 512 & !511]);
+    }
+
+    #[test]
+    fn counters_of_a_node_follow_its_largest_zone() {
+        assert_eq!([&[][..], &[0], &[3, 125, 7]].map(|zones| node_threshold(zones.iter().copied())), [1, 0, 125]);
+    }
+
+    #[test]
     fn shares_and_roots_are_exact() {
         let numbers = [0, 1, 2, 3, 7, 64, 10_000, 11_254, (1 << 20) - 1, 1 << 32, (1 << 52) + 5, 1 << 63, u64::MAX];
         for (amount, part, whole) in

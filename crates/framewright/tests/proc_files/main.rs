@@ -7,6 +7,8 @@ mod numa_split;
 mod recorded;
 mod strict;
 
+use std::fmt::{self, Display, Write};
+
 use framewright::report::{
     BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeNumaStat, NodeSnapshot, NodeVmStat, NumaCounters, PageTypeInfo,
     PcpSnapshot, Source, UnusableIndex, VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
@@ -403,4 +405,40 @@ fn any_answer_of_a_source_is_printed() {
     let lines = NodeVmStat { source, node: NodeId(255) }.to_string();
     assert_eq!(lines.lines().count(), 8 + 2 * COUNTER_LIMIT);
     assert!(lines.ends_with(&format!("nr_endless {}\n", u64::MAX)));
+}
+
+/// A file that takes some writes and no more.
+struct Full {
+    left: usize,
+}
+
+impl Write for Full {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// No part of a file is left out without an error: each write fails in turn.
+#[test]
+fn a_write_that_fails_is_an_error() {
+    let state = four_nodes();
+    let node = NodeId(0);
+    let files: [&dyn Display; 8] = [
+        &BuddyInfo(&state),
+        &PageTypeInfo(&state),
+        &UnusableIndex(&state),
+        &ExtfragIndex(&state),
+        &ZoneInfo(&state),
+        &VmStat(&state),
+        &NodeVmStat { source: &state, node },
+        &NodeNumaStat { source: &state, node },
+    ];
+    for (at, file) in files.into_iter().enumerate() {
+        let mut all = Full { left: usize::MAX };
+        write!(all, "{file}").unwrap();
+        let writes = usize::MAX - all.left;
+        let passed = (0..writes).find(|&left| write!(Full { left }, "{file}").is_ok());
+        assert_eq!(passed, None, "file {at}: of {writes} writes, one that failed was no error");
+    }
 }
