@@ -49,8 +49,7 @@ pub fn compare(file: &Path, kind: &str, runs: impl IntoIterator<Item = Played>) 
     let (mut found, mut differ) = (Vec::new(), Vec::new());
     for Played { name, digests, transcript } in runs {
         if let Some(folder) = &folder {
-            let path = folder.join(format!("{kind} {name}.txt").replace(' ', "-"));
-            fs::create_dir_all(folder).and_then(|()| fs::write(&path, transcript)).map_err(said(&path))?;
+            write(&folder.join(format!("{kind} {name}.txt").replace(' ', "-")), &transcript)?;
         }
         let line = format!("{kind} {name}: {digests}");
         let known = known.next().unwrap_or("nothing");
@@ -86,7 +85,12 @@ fn record(file: &Path, begins: &str, found: &[String]) -> Result<(), String> {
     let mut lines: Vec<&str> = others.chain(found.iter().map(String::as_str)).collect();
     // Stable: the runs of a kind stay in their order.
     lines.sort_by_key(|line| line.split(' ').next());
-    fs::write(file, lines.join("\n") + "\n").map_err(said(file))
+    write(file, &(lines.join("\n") + "\n"))
+}
+
+#[allow(clippy::disallowed_methods, reason = "for tests, in folders that their caller names")]
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, text)).map_err(said(file))
 }
 
 fn read(file: &Path) -> Result<String, String> {

@@ -341,7 +341,7 @@ mod tests {
     fn reserves_are_a_hundredth_in_whole_pageblocks() {
         let limit = |managed| highatomic_limit(managed, Order(9));
         let limits = [0, 51_199, 51_200, 51_300, 102_400, u64::MAX].map(limit);
-        assert_eq!(limits, [0, 0, 512, 1_024, 1_024, u64::MAX / 100 + 512 & !511]);
+        assert_eq!(limits, [0, 0, 512, 1_024, 1_024, (u64::MAX / 100 + 512) & !511]);
     }
 
     #[test]
