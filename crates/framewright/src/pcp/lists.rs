@@ -40,10 +40,12 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     }
 
     /// Takes a block if the ring has one.
+    ///
+    /// Ends after as many entries as the array has. Those of a ring that is damaged may come round again.
     pub(crate) fn alloc_from_ring(&self, id: RingId) -> Option<Frame> {
         self.cx.shared.machine.step(Step::PcpTake);
         let ring = self.pcp.ring(id)?;
-        loop {
+        for _ in 0..=self.pcps.slots.len() {
             let frame = ring.pop(self.pcps.slots)?;
             self.settle(id, ring, u32::MAX);
             if self.cx.shared.frames.head(frame) == Head::pcp(id.order) {
@@ -57,6 +59,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             // A damaged entry is dropped here and found by `validate`; it must not be handed out.
             ring.count_moved(u64::MAX);
         }
+        None
     }
 
     fn has_magazines(&self, id: RingId) -> bool {

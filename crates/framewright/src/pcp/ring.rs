@@ -364,10 +364,6 @@ impl<M: Machine> Ring<M> {
             return None;
         }
         if self.top.load(Ordering::Relaxed) == self.start() {
-            // Entries below the start are damage, and would come round again without an end.
-            if !self.is_wrapped() {
-                return None;
-            }
             self.top.store(self.end(), Ordering::Relaxed);
             self.wrapped.store(0, Ordering::Relaxed);
         }
