@@ -86,7 +86,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
                     break;
                 }
             }
-            (run, empty) = if batch.frames() == before { (0, empty + 1) } else { (0, 0) };
+            run = 0;
+            empty = if batch.frames() == before { empty + 1 } else { 0 };
         }
         self.pcp.turn.store(at as u32, Ordering::Relaxed);
     }
