@@ -66,11 +66,9 @@ fn digest_depends_on_seeds_alone() {
 fn seeds_play_as_recorded() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digests.txt");
     let played = |seed: u64| {
-        let (digests, transcript) = match play(&Case::of(seed), true) {
-            Ok(played) => (format!("{:016x}, {} accesses", played.digest, played.accesses), format!("{played:#?}")),
-            Err(failed) => (failed.wrong.to_string(), failed.log.join("\n")),
-        };
-        Played { name: seed.to_string(), digests, transcript }
+        let played = play(&Case::of(seed), false).unwrap_or_else(|failed| panic!("seed {seed}: {}", failed.wrong));
+        let digests = format!("{:016x}, {} accesses", played.digest, played.accesses);
+        Played::new(seed.to_string(), digests, move || format!("{played:#?}"))
     };
     recorded::compare(&file, "seed", (0..48).map(played)).unwrap_or_else(|wrong| panic!("{wrong}"));
 }

@@ -18,21 +18,31 @@ const MOST: usize = 8;
 static FILE: Mutex<()> = Mutex::new(());
 
 /// A run that was played.
-#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Played {
     /// Its name among those of its kind.
     pub name: String,
     /// What is compared.
     pub digests: String,
-    /// What the digests are of, as text.
-    pub transcript: String,
+    /// Returns what the digests are of, as text.
+    transcript: Box<dyn FnOnce() -> String>,
 }
 
-/// Returns 32 bits of the FNV-1a hash: the same on each machine, in each build.
+impl Played {
+    /// Makes a run with its digests. The transcript is made only if it is wanted: some take megabytes.
+    pub fn new(name: impl Into<String>, digests: String, transcript: impl FnOnce() -> String + 'static) -> Played {
+        Played { name: name.into(), digests, transcript: Box::new(transcript) }
+    }
+}
+
+/// Returns the FNV-1a hash, which is the same on each machine, in each build.
+pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let add = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, add)
+}
+
+/// Returns [`fnv`] in 32 bits.
 pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u32 {
-    let hash = bytes
-        .into_iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = fnv(bytes);
     (hash ^ (hash >> 32)) as u32
 }
 
@@ -44,12 +54,15 @@ pub fn compare(file: &Path, kind: &str, runs: impl IntoIterator<Item = Played>) 
     let begins = format!("{kind} ");
     let folder = std::env::var_os("FRAMEWRIGHT_TRANSCRIPTS").map(PathBuf::from);
     let records = std::env::var_os("FRAMEWRIGHT_RECORD").is_some();
-    let stored = read(file)?;
+    let stored = {
+        let _guard = FILE.lock();
+        read(file)?
+    };
     let mut known = stored.lines().filter(|line| line.starts_with(&begins));
     let (mut found, mut differ) = (Vec::new(), Vec::new());
     for Played { name, digests, transcript } in runs {
         if let Some(folder) = &folder {
-            write(&folder.join(format!("{kind} {name}.txt").replace(' ', "-")), &transcript)?;
+            write(&folder.join(format!("{kind} {name}.txt").replace(' ', "-")), &transcript())?;
         }
         let line = format!("{kind} {name}: {digests}");
         let known = known.next().unwrap_or("nothing");
@@ -80,7 +93,7 @@ pub fn compare(file: &Path, kind: &str, runs: impl IntoIterator<Item = Played>) 
 /// Replaces the lines of one kind.
 fn record(file: &Path, begins: &str, found: &[String]) -> Result<(), String> {
     let _guard = FILE.lock();
-    let stored = fs::read_to_string(file).unwrap_or_default();
+    let stored = read(file)?;
     let others = stored.lines().filter(|line| !line.starts_with(begins));
     let mut lines: Vec<&str> = others.chain(found.iter().map(String::as_str)).collect();
     // Stable: the runs of a kind stay in their order.
@@ -94,7 +107,6 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 }
 
 fn read(file: &Path) -> Result<String, String> {
-    let _guard = FILE.lock();
     // Before the first record there is none.
     if file.exists() { fs::read_to_string(file).map_err(said(file)) } else { Ok(String::new()) }
 }
@@ -114,11 +126,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("digests.txt");
         std::fs::write(&file, "long 1: a\nshort 1: b\nshort 2: c\n").unwrap();
-        let run = |name: &str, digests: &str| Played {
-            name: name.into(),
-            digests: digests.into(),
-            transcript: String::new(),
-        };
+        let run = |name: &str, digests: &str| Played::new(name, digests.into(), String::new);
         assert_eq!(compare(&file, "short", [run("1", "b"), run("2", "c")]), Ok(()));
         for (runs, found) in [
             (vec![run("1", "b"), run("2", "d")], "is       short 2: d\nrecorded short 2: c"),

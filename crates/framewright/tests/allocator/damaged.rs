@@ -1,7 +1,7 @@
 //! One word of the allocator becomes another value, and calls go on: what they give, and what is left, is as recorded.
 //!
 //! Damage has no right answer. But it must not spread: an allocator that meets it puts aside what it cannot trust, counts
-//! that, and goes on. So the answers of the calls after each damage, and a digest of all words after them, are recorded in
+//! that, and goes on. (A lock whose word says that it is held is waited for: nothing tells that word from a right one.) So the answers of the calls after each damage, and a digest of all words after them, are recorded in
 //! `damaged.txt`; [`framewright_ops::recorded`] says how to look at a change. No call may panic, nor go on without an end.
 //!
 //! Every word that these calls read is damaged in turn, by seven values. A line of the file is of eight words that lie side
@@ -187,7 +187,7 @@ fn compare(mechanisms: &str) {
     let played = |words: &[usize]| {
         let transcript: String = words.iter().map(|&word| damage(word)).collect();
         let digests = format!("{:08x}", hash(transcript.bytes()));
-        Played { name: format!("words {} to {}", words[0], words[words.len() - 1]), digests, transcript }
+        Played::new(format!("words {} to {}", words[0], words[words.len() - 1]), digests, || transcript)
     };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/allocator/damaged.txt");
     recorded::compare(&file, mechanisms, words.chunks(SIDE_BY_SIDE).map(played))

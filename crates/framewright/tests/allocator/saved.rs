@@ -12,6 +12,7 @@ use framewright::{
     Allocator, Config, CpuId, Geometry, Layout, Machine, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Request,
     RestoreError, SaveError, Tuning, ZoneIdx, ZoneKind, saved_state,
 };
+use framewright_ops::recorded::fnv;
 use framewright_rt::{Native, Storage};
 
 const CPUS: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(0)];
@@ -219,9 +220,7 @@ fn the_version_stands_for_these_words() {
             names.push_str(&format!("{} {} {}\n", field.part, field.name, field.size));
         }
     });
-    let sum = names
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let sum = fnv(names.bytes());
     assert_eq!(
         (saved_state::VERSION, sum),
         (1, 11_214_470_209_319_533_064),
