@@ -11,39 +11,24 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use framewright::config::SectionInit;
 use framewright::report::Source;
 use framewright::request::{__GFP_HIGH, __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT};
-use framewright::watermark::{Marks, PcpSize};
-use framewright::{
-    Allocator, Config, CpuId, Geometry, Layout, Mechanisms, MigrateType, NodeId, Order, Pfn, PfnRange, Region, Request,
-    Tuning, ZoneIdx, ZoneKind,
-};
+use framewright::{Allocator, CpuId, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
 use framewright_ops::recorded::{self, Played, hash};
-use framewright_rt::Storage;
 
 use crate::copied::{Copied, Waits, allow_loads, copy, put_back, read_by, run_on};
+use crate::wrong_words::{boot, use_some};
 
-const CPUS: [NodeId; 2] = [NodeId(0), NodeId(0)];
-const GEOMETRY: Geometry = Geometry { page_shift: 12, max_order: Order(4), pageblock_order: Order(2) };
 const NORMAL: ZoneIdx = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
+/// So few that requests meet the marks, other mobilities and the other zone.
+const FRAMES: u64 = 0x70;
 /// Loads of all calls together: most make some thousand, and one that waits for a damaged `SmpList` a million.
 const MOST_LOADS: u64 = 4_000_000;
 /// Words of a line.
 const SIDE_BY_SIDE: usize = 8;
 
 type Pages = Allocator<'static, Copied>;
-
-/// Zone DMA of 16 frames and Normal of 96, of which 4 are reserved.
-fn boot(mechanisms: &str) -> &'static Pages {
-    let map = [Region::usable(0, 0x6c, 0), Region::reserved(0x6c, 0x70, 0)];
-    let marks = Some(Marks { min: 2, low: 3, high: 4 });
-    let tuning = [Tuning { zone: NORMAL, marks, reserve: None, pcp: Some(PcpSize { batch: 2, high: 6 }) }];
-    let mechanisms = Mechanisms::parse(mechanisms).unwrap();
-    let limits = Config { geometry: GEOMETRY, dma_end: Pfn(0x10), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
-    let config = Config { tuning: &tuning, mechanisms, zone_counters: &["pagecache"], ..limits };
-    let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
-    Box::leak(Box::new(Allocator::boot(Copied, &config, storage.parts()).unwrap()))
-}
 
 /// Calls of two CPUs, from the same numbers each time.
 struct Calls {
@@ -54,11 +39,11 @@ struct Calls {
 }
 
 impl Calls {
-    fn new(pages: &'static Pages) -> Calls {
-        Calls { pages, held: Vec::new(), turn: 0, seen: String::new() }
+    fn new(pages: &'static Pages, held: &[(Pfn, Order)]) -> Calls {
+        Calls { pages, held: held.to_vec(), turn: 0, seen: String::new() }
     }
 
-    fn alloc(&mut self, gfp: framewright::Gfp, order: u8) {
+    fn alloc(&mut self, gfp: Gfp, order: u8) {
         self.turn += 1;
         run_on(CpuId((self.turn % 2) as u16));
         let got = self.pages.alloc(&Request::new(gfp, order));
@@ -77,22 +62,9 @@ impl Calls {
         writeln!(self.seen, "free {pfn}: {freed:?}").unwrap();
     }
 
-    /// Leaves blocks everywhere: allocated, on lists of both CPUs, free in both zones and of several types.
-    fn begin(&mut self) {
-        let gfps = [GFP_KERNEL, GFP_NOWAIT | __GFP_MOVABLE, GFP_ATOMIC | __GFP_HIGH];
-        for turn in 0..36 {
-            self.alloc(gfps[turn % 3], [0, 1, 0, 2][turn % 4]);
-        }
-        for _ in 0..18 {
-            self.free();
-        }
-        assert!(self.pages.count_in_zone(NORMAL, 0, 3));
-        self.pages.validate().unwrap_or_else(|violation| panic!("{violation}"));
-    }
-
     /// Makes calls of every kind.
     fn go_on(&mut self) {
-        for turn in 0..10 {
+        for turn in 0..24 {
             self.alloc(
                 [GFP_KERNEL, GFP_NOWAIT | __GFP_MOVABLE, GFP_KERNEL | __GFP_RECLAIMABLE][turn % 3],
                 [0, 0, 1][turn % 3],
@@ -145,7 +117,7 @@ impl Calls {
 
 /// Returns what follows if a word has this value.
 fn go_on(pages: &'static Pages, held: &[(Pfn, Order)]) -> String {
-    let mut calls = Calls { held: held.to_vec(), ..Calls::new(pages) };
+    let mut calls = Calls::new(pages, held);
     allow_loads(MOST_LOADS);
     if let Err(cause) = catch_unwind(AssertUnwindSafe(|| {
         calls.go_on();
@@ -163,12 +135,10 @@ fn go_on(pages: &'static Pages, held: &[(Pfn, Order)]) -> String {
 }
 
 fn compare(mechanisms: &str) {
-    let pages = boot(mechanisms);
-    let mut calls = Calls::new(pages);
-    calls.begin();
-    let held = calls.held;
+    let pages = boot(Copied, FRAMES, mechanisms, SectionInit::AtBoot);
+    let held = use_some(pages);
     let whole = copy();
-    let read = read_by(|| Calls { held: held.clone(), ..Calls::new(pages) }.go_on());
+    let read = read_by(|| Calls::new(pages, &held).go_on());
     let words: Vec<usize> = (0..whole.len()).filter(|&word| read[word]).collect();
     let damage = |word: usize| {
         let before = whole[word];

@@ -239,22 +239,32 @@ type Pages = Allocator<'static, Doubt>;
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(0)];
 const GEOMETRY: Geometry = Geometry { page_shift: 12, max_order: Order(4), pageblock_order: Order(2) };
 
-/// Zone DMA of 16 frames and Normal of 160, of which 4 are reserved.
-fn boot(setting: Setting) -> &'static Pages {
-    let map = [Region::usable(0, 0xac, 0), Region::reserved(0xac, 0xb0, 0)];
+/// Frames of the machine here.
+const FRAMES: u64 = 0xb0;
+
+/// Zone DMA of 16 frames and Normal of the others, of which the last 4 are reserved.
+pub(crate) fn boot<M: Machine + 'static>(
+    machine: M,
+    frames: u64,
+    mechanisms: &str,
+    section_init: SectionInit,
+) -> &'static Allocator<'static, M> {
+    let map = [Region::usable(0, frames - 4, 0), Region::reserved(frames - 4, frames, 0)];
     let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
     let marks = Some(Marks { min: 2, low: 3, high: 4 });
     let tuning = [Tuning { zone, marks, reserve: None, pcp: Some(PcpSize { batch: 2, high: 6 }) }];
-    let mechanisms = Mechanisms::parse(setting.mechanisms).unwrap();
+    let mechanisms = Mechanisms::parse(mechanisms).unwrap();
     let limits = Config { geometry: GEOMETRY, dma_end: Pfn(0x10), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
     let counters = Config { zone_counters: &["pagecache"], node_counters: &["slab"], ..limits };
-    let config = Config { tuning: &tuning, mechanisms, section_init: setting.section_init, ..counters };
+    let config = Config { tuning: &tuning, mechanisms, section_init, ..counters };
     let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
-    Box::leak(Box::new(Allocator::boot(Doubt, &config, storage.parts()).unwrap()))
+    Box::leak(Box::new(Allocator::boot(machine, &config, storage.parts()).unwrap()))
 }
 
 /// Leaves blocks everywhere: allocated, on lists of both CPUs, free in both zones and of several types.
-fn use_some(pages: &Pages) {
+///
+/// Returns those that are allocated.
+pub(crate) fn use_some<M: Machine>(pages: &Allocator<'_, M>) -> Vec<(Pfn, Order)> {
     let gfps = [GFP_KERNEL, GFP_NOWAIT | __GFP_MOVABLE, GFP_ATOMIC | __GFP_HIGH];
     let requests = (0..40).map(|turn| Request::new(gfps[turn % 3], [0, 1, 0, 2][turn % 4]));
     let mut taken = Vec::new();
@@ -263,19 +273,25 @@ fn use_some(pages: &Pages) {
         taken.extend(pages.alloc(&request).map(|pfn| (pfn, request.order)));
     }
     assert!(taken.len() > 30, "{} blocks", taken.len());
-    for (turn, &(pfn, order)) in taken.iter().enumerate().filter(|(turn, _)| turn % 3 != 0) {
+    let mut held = Vec::new();
+    for (turn, (pfn, order)) in taken.into_iter().enumerate() {
+        if turn % 3 == 0 {
+            held.push((pfn, order));
+            continue;
+        }
         run_on(CpuId((turn / 3 % 2) as u16));
         pages.free(pfn, order).unwrap();
     }
     run_on(CpuId(0));
     pages.count_in_zone(ZoneIdx::of(NodeId(0), ZoneKind::Normal), 0, 3);
     pages.validate().unwrap_or_else(|violation| panic!("{violation}"));
+    held
 }
 
 /// Returns an allocator in use, and the name and address of each of its words.
 fn begin(setting: Setting) -> (&'static Pages, Vec<(String, usize)>) {
-    let pages = boot(setting);
-    use_some(pages);
+    let pages = boot(Doubt, FRAMES, setting.mechanisms, setting.section_init);
+    let _ = use_some(pages);
     let mut words = Vec::new();
     pages.fields(&mut |field| {
         let name = format!("{}: {}", field.part, kind_of(&field.name.to_string()));
@@ -342,7 +358,7 @@ fn a_wrong_word_is_noticed() {
 /// In an interrupt nothing is checked, because the lists that it interrupted may be in use.
 #[test]
 fn nothing_is_checked_in_an_interrupt() {
-    let pages = boot(SETTINGS[0]);
+    let pages = boot(Doubt, FRAMES, SETTINGS[0].mechanisms, SETTINGS[0].section_init);
     INTERRUPT.set(true);
     let violation = pages.validate().map(drop).map_err(|violation| (violation.invariant, violation.is_of_the_moment()));
     INTERRUPT.set(false);
