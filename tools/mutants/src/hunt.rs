@@ -132,8 +132,8 @@ fn judge(
         }
         let Test { program, name, seconds, .. } = &tests[test];
         let hangs = process::limit(*seconds);
-        // A long test runs for what is left.
-        let limit = if *seconds < 0.3 { hangs } else { hangs.min((budget - spent).max(1.0)) };
+        // A long test takes half of what is left, so that it leaves time for the others.
+        let limit = if *seconds < 0.3 { hangs } else { hangs.min(((budget - spent) / 2.0).max(1.0)) };
         met.push(test);
         let (outcome, used) = process::run(program, name, ("MUTANT", &number), limit)?;
         spent += used;

@@ -100,6 +100,9 @@ struct Run {
     /// Each Nth mutant alone
     #[arg(long, default_value_t = 1)]
     every: usize,
+    /// Of these, begin with this one
+    #[arg(long, default_value_t = 0)]
+    from: usize,
     /// Hunt those with this verdict once more
     #[arg(long)]
     again: Vec<Verdict>,
@@ -157,7 +160,7 @@ impl Run {
         println!("{} tests of {} programs take {seconds:.0} s", tests.len(), built.programs.len());
         let known = results::read(file);
         let lines = self.since.as_ref().map(|revision| changed(root, revision)).transpose()?;
-        let mut mutants: Vec<_> = built.mutants.iter().step_by(self.every).collect();
+        let mut mutants: Vec<_> = built.mutants.iter().skip(self.from).step_by(self.every).collect();
         let list = Argued::read(root)?;
         let named = list.named(built.mutants.iter().map(|planted| &planted.mutant.key))?;
         mutants.retain(|planted| {

@@ -4,7 +4,7 @@
 //! none, so a much larger limit of real time ends it too. A mutant that takes memory without end is ended by its size.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,7 +76,12 @@ pub(crate) fn run(program: &Program, test: &str, variable: (&str, &str), limit: 
         if let Some(status) = child.try_wait()? {
             // Whatever it started and left.
             end_group(&child);
-            let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
+            let outcome = match status.signal() {
+                // By `command`'s limit, between two looks.
+                Some(number) if number == Signal::KILL.as_raw() => Outcome::TimedOut,
+                _ if status.success() => Outcome::Passed,
+                _ => Outcome::Failed,
+            };
             // After the last look it ran for a pause at most.
             return Ok((outcome, begin.elapsed().as_secs_f64().min(used + pause.as_secs_f64())));
         }

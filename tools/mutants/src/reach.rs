@@ -1,8 +1,9 @@
 //! Which test reaches which mutants, and how long it takes.
 //!
-//! Each test runs once, in a process of its own, while the switch records. The records are kept beside the build until
-//! a program is newer. A test that fails without a mutant kills none: it is named, and left out. A long test is ended
-//! after a few seconds: what it reached until then is what it soon reaches.
+//! Each test runs twice, in a process of its own: without a mutant, which shows how long it takes, and while the switch
+//! records, which makes it slower. The records are kept beside the build until a program is newer. A test that fails
+//! without a mutant kills none: it is named, and left out. A long test is ended after a few seconds: what it reached
+//! until then is what it soon reaches.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,16 +16,19 @@ use std::thread;
 use crate::copy::{Program, Result};
 use crate::process::{self, Outcome};
 
-/// Processor seconds for which a test is recorded, and how long a test counts as that takes more.
+/// Processor seconds for which a test runs and is recorded, and how long a test counts as that takes more.
 const RECORDED: f64 = 12.0;
 const LONG: f64 = 120.0;
+
+/// Number of no mutant.
+const NONE: &str = "4294967293";
 
 /// Test of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Test {
     pub(crate) program: Program,
     pub(crate) name: String,
-    /// Seconds that it takes, while the switch records.
+    /// Processor seconds that it takes.
     pub(crate) seconds: f64,
     /// First mutants of the sites that it reaches, rising.
     pub(crate) reached: Vec<u32>,
@@ -94,9 +98,10 @@ fn kept_file(folder: &Path, program: &Program) -> PathBuf {
 }
 
 fn record_one(program: &Program, name: &str, file: &Path) -> Result<Test> {
+    let (outcome, seconds) = process::run(program, name, ("MUTANT", NONE), RECORDED)?;
     fs::write(file, [])?;
     let path = file.to_str().ok_or("a path that is no text")?;
-    let (outcome, seconds) = process::run(program, name, ("MUTANTS_REACHED", path), RECORDED)?;
+    process::run(program, name, ("MUTANTS_REACHED", path), RECORDED)?;
     let bytes = fs::read(file)?;
     let reached = bytes.iter().enumerate().filter(|&(_, &byte)| byte != 0);
     let reached = reached.map(|(number, _)| u32::try_from(number)).collect::<std::result::Result<_, _>>()?;
