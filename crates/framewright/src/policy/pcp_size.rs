@@ -34,3 +34,33 @@ impl PcpSize {
         PcpSize { batch, high: share.max(batch.saturating_mul(4)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes for zones of 4 KiB pages: 63 frames from 1 GiB on.
+    #[test]
+    fn batches_grow_with_the_zone() {
+        for (managed, low, cpus, batch, high) in [
+            (1, 0, 1, 1, 4),
+            (10_000, 100, 1, 1, 100),
+            (100_000, 200, 4, 31, 124),
+            (262_144, 8_000, 4, 63, 2_000),
+            (1 << 30, 8_000, 0, 63, 8_000),
+            (100, 1_000, 1, 1, 100),
+        ] {
+            assert_eq!(PcpSize::compute(managed, low, cpus, 12), PcpSize { batch, high }, "{managed}");
+        }
+        assert_eq!(PcpSize::compute(1 << 40, 1 << 40, 1, 6), PcpSize { batch: 4_095, high: 1 << 24 });
+        assert_eq!(PcpSize::compute(1 << 40, 0, 1, 16), PcpSize { batch: 3, high: 12 });
+    }
+
+    #[test]
+    fn sizes_are_clamped() {
+        let clamped = |batch, high| PcpSize { batch, high }.clamped();
+        assert_eq!(clamped(0, 0), PcpSize { batch: 1, high: 1 });
+        assert_eq!(clamped(4_096, 1 << 24), PcpSize { batch: 4_096, high: 1 << 24 });
+        assert_eq!(clamped(4_097, (1 << 24) + 1), PcpSize { batch: 4_096, high: 1 << 24 });
+    }
+}

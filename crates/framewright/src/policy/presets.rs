@@ -207,6 +207,38 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_a_threshold_are_the_smallest_that_hold_it() {
+        for (events, numa_stat) in [
+            (1, NumaStat::S8),
+            (125, NumaStat::S8),
+            (126, NumaStat::S16),
+            (32_765, NumaStat::S16),
+            (32_766, NumaStat::U16),
+            (65_533, NumaStat::U16),
+        ] {
+            let mechanisms = Mechanisms::preset(&std::format!("numa-threshold-{events}")).unwrap();
+            assert_eq!((mechanisms.numa_stat, mechanisms.conflict()), (numa_stat, None), "{events}");
+            let smaller = match numa_stat {
+                NumaStat::U16 => NumaStat::S16,
+                _ => NumaStat::S8,
+            };
+            let conflict = Mechanisms { numa_stat: smaller, ..mechanisms }.conflict();
+            assert_eq!(conflict.is_some(), smaller != numa_stat, "{events}");
+        }
+    }
+
+    #[test]
+    fn a_switch_that_differs_is_named() {
+        let numbers = ["numa-threshold=7", "watermark-boost=1", "proactiveness=5", "stall-order=3"];
+        for changed in ["fallback=claim-steal", "zone-lock=queued"].iter().chain(&numbers) {
+            let other = Mechanisms::parse(changed).unwrap();
+            let (switch, _) = changed.split_once('=').unwrap();
+            assert_eq!(Mechanisms::BASELINE.difference(&other), Some(switch));
+            assert_eq!(other.difference(&other), None);
+        }
+    }
+
+    #[test]
     fn wrong_names_are_named() {
         assert_eq!(
             Mechanisms::parse("fallback=x"),

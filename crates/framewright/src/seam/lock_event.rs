@@ -94,3 +94,24 @@ impl fmt::Display for LockName {
         write!(f, ", Node {}, zone {}", zone.node().0, zone.kind())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+    use crate::types::units::{NodeId, ZoneKind};
+
+    #[test]
+    fn names_tell_zone_and_part() {
+        let zone = ZoneIdx::of(NodeId(3), ZoneKind::Normal);
+        for (name, text) in [
+            (LockName::pcp(zone, CpuId(5)), "lists of CPU 5, Node 3, zone Normal"),
+            (LockName::depot(zone, 2), "depot shard 2, Node 3, zone Normal"),
+            (LockName::of_zone(LockKind::Range, zone), "range locks, Node 3, zone Normal"),
+        ] {
+            assert_eq!((name.zone_index(), name.to_string().as_str()), (zone, text));
+        }
+    }
+}

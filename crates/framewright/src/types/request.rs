@@ -168,7 +168,7 @@ impl Gfp {
             return u32::from_str_radix(hex, 16).ok().map(Gfp);
         }
         match part {
-            "none" | "0" | "GFP_NOWAIT|0" => Some(Gfp::NONE),
+            "none" | "0" => Some(Gfp::NONE),
             "GFP_TEMPORARY" => Some(GFP_KERNEL | __GFP_RECLAIMABLE),
             "__GFP_WAIT" => Some(__GFP_RECLAIM),
             "__GFP_REPEAT" => Some(__GFP_RETRY_MAYFAIL),
@@ -385,6 +385,28 @@ mod tests {
         assert_eq!((GFP_KERNEL | __GFP_RECLAIMABLE).migratetype(), MigrateType::Reclaimable);
         assert_eq!((GFP_KERNEL | GFP_DMA32).highest_zone(), ZoneKind::Dma32);
         assert_eq!((GFP_KERNEL | GFP_DMA).highest_zone(), ZoneKind::Dma);
+    }
+
+    #[test]
+    fn names_of_other_releases_parse() {
+        for (text, gfp) in [
+            ("none", Gfp::NONE),
+            ("0", Gfp::NONE),
+            ("GFP_TEMPORARY", GFP_KERNEL | __GFP_RECLAIMABLE),
+            ("GFP_KERNEL|__GFP_COLD", GFP_KERNEL),
+            ("__GFP_WAIT", __GFP_RECLAIM),
+            ("__GFP_REPEAT", __GFP_RETRY_MAYFAIL),
+            ("__GFP_SKIP_ZERO", Gfp::NONE),
+        ] {
+            assert_eq!(Gfp::parse(text), Ok(gfp), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_nodes_are_a_set() {
+        for (count, set) in [(0, 0), (1, 1), (2, 3), (63, u64::MAX >> 1), (64, u64::MAX), (1_000, u64::MAX)] {
+            assert_eq!(NodeSet::first(count), NodeSet(set), "{count}");
+        }
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Sections that are put on the free lists when they are first used.
 
 use framewright::config::SectionInit;
+use framewright::mechanisms::Hardened;
 use framewright::report::{BuddyInfo, PageTypeInfo, ZoneInfo};
-use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::request::{__GFP_MEMALLOC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::units::{NodeId, Pfn, PfnRange};
-use framewright::{AllocError, Allocator, BootError, Config, FrameState, FreeError, Layout, Order, Region, Request};
+use framewright::{
+    AllocError, Allocator, BootError, Config, FrameState, FreeError, Layout, Mechanisms, Order, Region, Request,
+};
 use framewright_rt::{Solo, Storage};
 
 use crate::maps::dirty;
+use crate::roles::{Roles, Unkept};
 
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
@@ -99,7 +103,7 @@ fn sections_can_be_initialised_ahead() {
 fn the_size_decides() {
     for (sections, is_lazy) in [(1_024, false), (1_025, true)] {
         let regions = [Region::usable(0, sections << 10, 0)];
-        let config = Config { mechanisms: framewright::Mechanisms::BASELINE, ..Config::new(&regions, &CPUS[..1]) };
+        let config = Config { mechanisms: Mechanisms::BASELINE, ..Config::new(&regions, &CPUS[..1]) };
         with(&config, |pages| assert_eq!(pages.init_section(NodeId(0)), is_lazy, "{sections}"));
     }
 }
@@ -149,4 +153,22 @@ fn memory_may_be_added_where_the_map_says_so() {
     }
     let odd = [Region::usable(0, 0x4000, 0), Region::possible(0x1_0001, 0x2_0000, 0)];
     assert_eq!(Layout::of(&Config::new(&odd, &CPUS)).unwrap_err(), BootError::BadRegion(1));
+}
+
+/// With `hardened`, memory that comes later is filled before it is free: what it held is no write after a free.
+#[test]
+fn added_memory_is_filled() {
+    const FRAMES: u64 = 0x400;
+    let regions = [Region::usable(0, FRAMES, 0), Region::possible(FRAMES, 2 * FRAMES, 0)];
+    let mechanisms = Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT };
+    let config = Config { mechanisms, ..Config::new(&regions, &CPUS[..1]) };
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let pages = Allocator::boot(Roles::<Unkept>::new(&CPUS[..1]), &config, storage.parts()).unwrap();
+    let added = PfnRange::new(FRAMES, 2 * FRAMES);
+    assert_eq!(pages.add_memory(added), Ok(FRAMES));
+    assert!((FRAMES..2 * FRAMES).all(|pfn| pages.machine().is_filled(Pfn(pfn))));
+
+    pages.take_offline(PfnRange::new(0, FRAMES)).unwrap();
+    assert_eq!(pages.alloc(&Request::new(GFP_KERNEL | __GFP_MEMALLOC, 10)), Ok(added.start));
+    assert_eq!(pages.validate().unwrap().quarantined, 0);
 }
