@@ -1,5 +1,6 @@
 //! One variant's work, from boot to the last counted region.
 
+use framewright::mechanisms::Hardened;
 use framewright::report::Source;
 use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, PfnRange, Region, ZoneIdx};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -13,9 +14,9 @@ use crate::instructions::kernel::{GsKernel, Keeping, Keeps, KeepsNone, KernelMac
 use crate::instructions::steps::Counting;
 
 /// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
-/// memory above a hole.
-pub const VARIANTS: [&str; 8] =
-    ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above"];
+/// memory above a hole. And plain calls with `hardened=poison`, on a machine that has no memory to fill.
+pub const VARIANTS: [&str; 9] =
+    ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above", "hardened"];
 /// The ways of a kernel: a constant request, one that only the caller knows, through `Allocator::local`, and in bulk.
 pub const KERNEL_VARIANTS: [&str; 7] =
     ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk", "kernel-kit"];
@@ -40,7 +41,9 @@ pub fn work<M: Machine>(
 ) -> Result<(), String> {
     let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
     let map = if variant.ends_with("-above") { &regions[..] } else { &regions[1..] };
-    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
+    let hardened = if variant == "hardened" { Hardened::Poison } else { Hardened::Off };
+    let mechanisms = Mechanisms { hardened, ..Mechanisms::DEFAULT };
+    let config = Config { mechanisms, ..Config::new(map, cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     let mut storage = Storage::new(&layout);
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
@@ -63,7 +66,7 @@ fn call<M: Machine>(
         }
         "bulk" => counted::all(&Bulk(allocator), batches),
         "wrapped" => counted::all(&Wrapped::new(allocator), batches),
-        "plain" | "kernel" | "kit" => counted::all(&Pages(allocator), batches),
+        "plain" | "hardened" | "kernel" | "kit" => counted::all(&Pages(allocator), batches),
         _ => return Err(format!("{variant}: there is no such variant")),
     }
     let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));
