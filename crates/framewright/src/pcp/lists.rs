@@ -136,13 +136,16 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let (waiting, frames) = (&self.pcp.waiting, order.frames() as u32);
         self.pcp.events.count(ZoneEvent::FreeFrames, order.frames());
         self.cx.shared.frames.set_head(frame, Head::pcp(order));
-        let room = self.pcp.size.high.saturating_sub(frames);
-        while waiting.len() != 0 && (waiting.is_full() || self.pcp.waiting_frames.load(Ordering::Relaxed) > room) {
+        // It counts from here on: what is let go then finds no room in its ring that this block takes.
+        let waited = self.pcp.waiting_frames.load(Ordering::Relaxed);
+        self.pcp.count_waiting(frames);
+        let high = self.pcp.size.high;
+        while waiting.len() != 0 && (waiting.is_full() || self.pcp.waiting_frames.load(Ordering::Relaxed) > high) {
             self.let_go();
         }
         waiting.push(self.pcps.slots, frame);
-        self.pcp.count_waiting(frames);
-        if self.pcp.rules().has_depot {
+        // A ring that gained what was let go had room for it.
+        if self.pcp.rules().has_depot && self.pcp.waiting_frames.load(Ordering::Relaxed) > waited {
             self.keep_below_high();
         }
     }
