@@ -111,7 +111,7 @@ impl Collector<'_> {
         let start = body.brace_token.span.open().byte_range().end;
         let inside = self.text[start..body.brace_token.span.close().byte_range().start].trim();
         for value in operators::of_return(output) {
-            if inside != value {
+            if inside != value && !(value.is_empty() && does_nothing(body)) {
                 let at = body.brace_token.span.open().byte_range().start;
                 let change = format!("body -> {}", if value.is_empty() { "()" } else { &value });
                 self.add(start..start, Shape::Entry, at, change, format!("return {value}"));
@@ -157,6 +157,18 @@ fn has_let(expression: &Expr) -> bool {
         Expr::Binary(both) => matches!(both.op, BinOp::And(_)) && (has_let(&both.left) || has_let(&both.right)),
         _ => false,
     }
+}
+
+/// Whether a function without a result names its arguments and ends: `let _ = (a, b);`.
+fn does_nothing(body: &Block) -> bool {
+    let is_name = |one: &Expr| matches!(one, Expr::Path(_));
+    body.stmts.iter().all(|statement| match statement {
+        Stmt::Local(syn::Local { pat: syn::Pat::Wild(_), init: Some(init), .. }) => match &*init.expr {
+            Expr::Tuple(names) => names.elems.iter().all(is_name),
+            name => is_name(name),
+        },
+        _ => false,
+    })
 }
 
 fn is_assignment(operator: &BinOp) -> bool {

@@ -54,6 +54,9 @@ mod tests {
     #[test]
     fn none_here() { assert_eq!(1 + 1, 2); }
 }
+fn nor_here(value: u32, other: u32) {
+    let _ = (value, other);
+}
 "#;
 
 fn changes_of(text: &str) -> Vec<String> {
