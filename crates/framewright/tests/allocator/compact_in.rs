@@ -57,6 +57,7 @@ fn a_zone_gets_the_block() {
             assert!(!pages.has_block_in(ZONE, PAGEBLOCK, RIGHTS), "{compaction:?}");
             let done = pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, 0, true);
             assert!(done.is_enough && done.moved > 0, "{compaction:?}: {done:?}");
+            assert_eq!(done.ranges, 1, "{compaction:?}: the block that was wanted");
             assert!(pages.has_block_in(ZONE, PAGEBLOCK, RIGHTS), "{compaction:?}");
             let again = pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, 0, true);
             assert_eq!((again.is_enough, again.moved), (true, 0), "{compaction:?}: there is nothing left to do");

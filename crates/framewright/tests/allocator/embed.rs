@@ -1,6 +1,12 @@
 //! The core embedded over a small memory map, every call once.
 
-use framewright::request::{__GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, NodeSet, Policy};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use framewright::event::Event;
+use framewright::request::{
+    __GFP_DIRECT_RECLAIM, __GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp, NodeSet, Policy,
+};
 use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Config, FrameState, FreeError, Layout, MigrateType, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
@@ -217,5 +223,24 @@ fn a_check_while_lists_are_in_use_finds_no_damage() {
         pages.machine().run_on(CpuId(7));
         assert_eq!(pages.validate(), Err(found), "a caller without a CPU finds out nothing either");
         pages.machine().run_on(CpuId(0));
+    });
+}
+
+/// A request of an interrupt loses the right to reclaim, and nothing else.
+#[test]
+fn interrupts_keep_their_flags() {
+    on_small_machine(|pages| {
+        let seen = Rc::new(Cell::new(Gfp::NONE));
+        let last = Rc::clone(&seen);
+        pages.machine().on_event(move |event| {
+            if let Event::PageAlloc { gfp, .. } = event {
+                last.set(*gfp);
+            }
+        });
+        for gfp in [GFP_KERNEL, GFP_HIGHUSER_MOVABLE, Gfp::NONE] {
+            let page = pages.interrupt().unwrap().alloc(&Request::page(gfp)).unwrap();
+            assert_eq!(seen.get(), Gfp(gfp.0 & !__GFP_DIRECT_RECLAIM.0));
+            pages.free(page, Order(0)).unwrap();
+        }
     });
 }
