@@ -178,6 +178,11 @@ fn wrong_moments_are_refused() {
     let frozen = pages.freeze().unwrap();
     assert_eq!(pages.save(&mut |_| Ok::<_, Infallible>(())), Err(SaveError::Busy));
     drop(frozen);
+    let unused = native(&config);
+    let frozen = unused.freeze().unwrap();
+    assert_eq!(unused.restore(&state), Err(RestoreError::Busy));
+    drop(frozen);
+    unused.restore(&state).unwrap();
     let mut room = 100;
     let mut full = |chunk: &[u8]| {
         room -= chunk.len().min(room);
