@@ -407,15 +407,16 @@ fn any_answer_of_a_source_is_printed() {
     assert!(lines.ends_with(&format!("nr_endless {}\n", u64::MAX)));
 }
 
-/// A file that takes some writes and no more.
-struct Full {
-    left: usize,
+/// A file that fails one write, and takes all others.
+struct Failing {
+    before: usize,
 }
 
-impl Write for Full {
+impl Write for Failing {
     fn write_str(&mut self, _: &str) -> fmt::Result {
-        self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
-        Ok(())
+        let fails = self.before == 0;
+        self.before = self.before.wrapping_sub(1);
+        if fails { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
@@ -435,10 +436,10 @@ fn a_write_that_fails_is_an_error() {
         &NodeNumaStat { source: &state, node },
     ];
     for (at, file) in files.into_iter().enumerate() {
-        let mut all = Full { left: usize::MAX };
+        let mut all = Failing { before: usize::MAX };
         write!(all, "{file}").unwrap();
-        let writes = usize::MAX - all.left;
-        let passed = (0..writes).find(|&left| write!(Full { left }, "{file}").is_ok());
+        let writes = usize::MAX - all.before;
+        let passed = (0..writes).find(|&before| write!(Failing { before }, "{file}").is_ok());
         assert_eq!(passed, None, "file {at}: of {writes} writes, one that failed was no error");
     }
 }
