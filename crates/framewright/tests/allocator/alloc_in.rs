@@ -392,9 +392,9 @@ fn the_fast_path_serves_hits() {
                 pages.free(first, Order(order)).unwrap();
                 let before = pages.machine().zone_tries.get();
                 for _ in 0..100 {
-                    let again = pages.alloc_in(zone, zone, &request, CMA_TOO).unwrap().pfn;
-                    assert_eq!(again, first, "last in, first out");
-                    pages.free(again, Order(order)).unwrap();
+                    let again = pages.alloc_in(zone, zone, &request, CMA_TOO).unwrap();
+                    assert_eq!((again.pfn, again.boosts), (first, false), "last in, first out");
+                    pages.free(again.pfn, Order(order)).unwrap();
                 }
                 assert_eq!(pages.machine().zone_tries.get(), before, "{zone:?}, order {order}");
             }
