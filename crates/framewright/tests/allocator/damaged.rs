@@ -1,11 +1,13 @@
 //! One word of the allocator becomes another value, and calls go on: what they give, and what is left, is as recorded.
 //!
-//! Damage has no right answer. But it must not spread: an allocator that meets it puts aside what it cannot trust, counts
-//! that, and goes on. (A lock whose word says that it is held is waited for: nothing tells that word from a right one.) So the answers of the calls after each damage, and a digest of all words after them, are recorded in
-//! `damaged.txt`; [`framewright_ops::recorded`] says how to look at a change. No call may panic, nor go on without an end.
+//! Damage has no right answer. But it must not spread: an allocator that meets it puts aside what it cannot trust,
+//! counts that, and goes on. (A lock whose word says that it is held is waited for: nothing tells that word from a right
+//! one.) So the answers of the calls after each damage, and a digest of all words after them, are recorded in
+//! `damaged.txt`; [`framewright_ops::recorded`] says how to look at a change. No call may panic, nor go on without an
+//! end.
 //!
-//! Every word that these calls read is damaged in turn, by seven values. A line of the file is of eight words that lie side
-//! by side. What `validate` says of a damaged word is in `wrong_words.rs`.
+//! Every word that these calls read is damaged in turn, by seven values. A line of the file is of eight words that lie
+//! side by side. What `validate` says of a damaged word is in `wrong_words.rs`.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
