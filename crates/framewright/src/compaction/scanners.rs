@@ -61,9 +61,7 @@ impl<M: Machine> World<'_, M> {
             let moved = run.moved;
             let result = self.empty_into(zone, source, &mut places, run);
             if run.moved != moved {
-                self.pinned(|cx| cx.cpu).map(|cpu| self.drain_cpu(cpu));
-                // Full magazines of what was moved went there.
-                self.drain_depot(zone);
+                self.see_freed(core::iter::once(zone));
                 if self.is_free(source, order) {
                     run.ranges = run.ranges.saturating_add(1);
                 }

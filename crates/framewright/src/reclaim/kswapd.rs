@@ -75,7 +75,7 @@ impl<'a, M: Machine> World<'a, M> {
             run.rounds = run.rounds.saturating_add(1);
             run.frames = run.frames.saturating_add(freed);
             if freed != 0 {
-                self.see_freed(node);
+                self.see_freed(self.zones_of(node));
                 self.shared.machine.wake(Waiter::Allocation(node));
             }
             budget = budget.saturating_sub(freed);
@@ -151,15 +151,5 @@ impl<'a, M: Machine> World<'a, M> {
         };
         let mut zones = self.zones_of(node).peekable();
         zones.peek().is_none() || zones.any(has_enough)
-    }
-
-    /// Drains this CPU's lists and the depots, so that the node's zones see freed memory.
-    fn see_freed(&self, node: NodeId) {
-        if let Some(cpu) = self.pinned(|cx| cx.cpu) {
-            self.drain_cpu(cpu);
-        }
-        self.zones_of(node).for_each(|zone| {
-            self.drain_depot(zone);
-        });
     }
 }

@@ -271,6 +271,19 @@ impl<'a, M: Machine> World<'a, M> {
         freed.unwrap_or_default()
     }
 
+    /// Drains this CPU's lists and the depots of these zones, so that the zones see what the CPU freed.
+    pub(crate) fn see_freed<'z>(&self, zones: impl Iterator<Item = &'z Zone<M>>)
+    where
+        M: 'z,
+    {
+        if let Some(cpu) = self.pinned(|cx| cx.cpu) {
+            self.drain_cpu(cpu);
+        }
+        zones.for_each(|zone| {
+            self.drain_depot(zone);
+        });
+    }
+
     /// Frees every block in a zone's depot to the zone; returns the number of frames.
     pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> FrameCount {
         let mut drained = FrameCount::ZERO;
