@@ -356,3 +356,17 @@ impl<M: Machine> Local<'_, '_, M> {
         self.allocator.free_bulk(blocks, order)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_blocks_keep_their_place_among_all() {
+        let refused = |at, pfn| BulkFree { freed: 2, refused: 1, first: Some((at, FreeError::AlreadyFree(Pfn(pfn)))) };
+        let mut sum = BulkFree { freed: 3, ..BulkFree::default() };
+        sum.add(refused(1, 7));
+        sum.add(refused(0, 8));
+        assert_eq!(sum, BulkFree { freed: 7, refused: 2, first: Some((4, FreeError::AlreadyFree(Pfn(7)))) });
+    }
+}

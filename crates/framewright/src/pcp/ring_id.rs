@@ -95,3 +95,24 @@ impl RingId {
         (frames >> self.order.0.min(31)).clamp(4, 1 << 25).next_power_of_two()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_without_lists_have_no_ring() {
+        for order in [Order(0), Order(3)] {
+            assert!(RingId::with_lists(order, MigrateType::PCP_COUNT - 1, Order(9)).is_some());
+            assert_eq!(RingId::with_lists(order, MigrateType::PCP_COUNT, Order(9)), None);
+        }
+    }
+
+    #[test]
+    fn rings_hold_the_largest_high() {
+        let [page, block] = [Order(0), Order(9)].map(|order| RingId::with_lists(order, 1, Order(9)).unwrap());
+        let entries = |ring: RingId| [0, 65, 1 << 24, u32::MAX].map(|frames| ring.capacity(frames));
+        assert_eq!(entries(page), [4, 128, 1 << 24, 1 << 25]);
+        assert_eq!(entries(block), [4, 4, 1 << 15, 1 << 23]);
+    }
+}

@@ -228,6 +228,13 @@ mod tests {
     }
 
     #[test]
+    fn thresholds_out_of_range_are_none() {
+        for (events, is_valid) in [(0, false), (1, true), (65_533, true), (65_534, false), (u16::MAX, false)] {
+            assert_eq!(Threshold::new(events).is_some(), is_valid, "{events}");
+        }
+    }
+
+    #[test]
     fn a_switch_that_differs_is_named() {
         let numbers = ["numa-threshold=7", "watermark-boost=1", "proactiveness=5", "stall-order=3"];
         for changed in ["fallback=claim-steal", "zone-lock=queued"].iter().chain(&numbers) {

@@ -373,6 +373,7 @@ mod tests {
         // threshold was computed before the last of its memory was handed over.
         let recorded = RECORDED.map(|(managed, ..)| stat_threshold(4, managed, 12));
         assert_eq!(recorded, [6, 12, 24]);
+        assert_eq!(stat_threshold(0, 0, 12), 1, "without CPUs");
         // 88 CPUs and 63 GiB a node: the 125 of the table numa-stats.
         assert_eq!(stat_threshold(88, 63 << 18, 12), 125);
         assert_eq!((stat_threshold(1, 0, 12), stat_threshold(u64::MAX, u64::MAX, 12)), (2, 125));

@@ -230,5 +230,7 @@ mod tests {
             "          run.sh-1       [002] .....    13.457127: mm_page_free: page=ffffea0000000400 pfn=0x10 order=1"
         );
         assert_eq!(event.to_string(), "mm_page_free: page=ffffea0000000400 pfn=0x10 order=1");
+        let late = TraceLine { now: 1_999_999_999, ..line };
+        assert!(late.to_string().contains("     1.999999: "), "the last microsecond of a second");
     }
 }

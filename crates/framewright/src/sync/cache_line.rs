@@ -16,7 +16,7 @@ pub(crate) const PAIR: usize = 2 * LINE;
 /// Part of a record that begins on a pair of lines.
 ///
 /// `start` is its first byte, `end` the byte after its last.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -58,3 +58,21 @@ impl<T: Record> Record for Alone<T> {
 }
 
 const _: () = assert!(align_of::<Alone<u8>>() == PAIR && size_of::<Alone<u8>>() == PAIR);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_apart_if_they_share_no_pair() {
+        let span = |start, end| Span { start, end };
+        for (one, other, is_apart) in [
+            (span(0, PAIR), span(PAIR, 2 * PAIR), true),
+            (span(0, PAIR + 1), span(PAIR + 1, 2 * PAIR), false),
+            (span(0, 1), span(PAIR - 1, PAIR), false),
+            (span(PAIR, 2 * PAIR), span(PAIR - 1, PAIR), true),
+        ] {
+            assert_eq!((one.is_apart_from(other), other.is_apart_from(one)), (is_apart, is_apart), "{one:?} {other:?}");
+        }
+    }
+}

@@ -406,6 +406,7 @@ mod tests {
     fn the_first_nodes_are_a_set() {
         for (count, set) in [(0, 0), (1, 1), (2, 3), (63, u64::MAX >> 1), (64, u64::MAX), (1_000, u64::MAX)] {
             assert_eq!(NodeSet::first(count), NodeSet(set), "{count}");
+            assert_eq!(NodeSet::first(count).is_empty(), count == 0);
         }
     }
 

@@ -12,6 +12,7 @@ mod copies;
 mod cpu_handle;
 mod cut;
 mod damaged;
+mod edges;
 mod embed;
 mod free_part;
 mod holes;

@@ -41,6 +41,8 @@ pub(crate) struct Roles<K: Keeping> {
     filled: RefCell<BTreeSet<u64>>,
     pub(crate) told: RefCell<Told>,
     pub(crate) reclaims: Cell<u64>,
+    /// Whether its calls come from an interrupt.
+    pub(crate) interrupted: Cell<bool>,
     /// Requests that tried a zone: none that the fast path serves.
     pub(crate) zone_tries: Cell<u64>,
     keeping: PhantomData<K>,
@@ -55,6 +57,7 @@ impl<K: Keeping> Roles<K> {
             filled: RefCell::default(),
             told: RefCell::default(),
             reclaims: Cell::default(),
+            interrupted: Cell::default(),
             zone_tries: Cell::default(),
             keeping: PhantomData,
         }
@@ -128,6 +131,10 @@ impl<K: Keeping> Machine for Roles<K> {
 
     fn keeps_interrupts_apart(&self) -> bool {
         true
+    }
+
+    fn in_interrupt(&self) -> bool {
+        self.interrupted.get()
     }
 
     fn fence(&self) {}

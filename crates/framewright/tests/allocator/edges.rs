@@ -1,0 +1,93 @@
+//! Calls at the edges of what they accept: in an interrupt, at the largest order, with the last memory that fits.
+
+use framewright::request::{__GFP_MEMALLOC, GFP_ATOMIC, GFP_KERNEL};
+use framewright::units::{NodeId, Order, Pfn, PfnRange};
+use framewright::{AllocError, Allocator, Config, FreeError, Layout, Mechanisms, Region, Request};
+use framewright_rt::{Solo, Storage};
+
+use crate::maps::zones_of_two_nodes;
+use crate::roles::{Kept, Roles};
+
+const MAP: [Region; 1] = [Region::usable(0x1000, 0x1800, 0)];
+const CPUS: [NodeId; 1] = [NodeId(0)];
+
+/// Boots 8 MiB of one zone for `test`.
+fn on_one_zone(config: &Config<'_>, test: impl FnOnce(&Allocator<'_, Solo<'_>>)) {
+    let mut storage = Storage::new(&Layout::of(config).unwrap());
+    let pages = Allocator::boot(Solo::new(&CPUS), config, storage.parts()).unwrap();
+    test(&pages);
+    pages.validate().unwrap();
+}
+
+#[test]
+fn calls_that_wait_are_refused_in_an_interrupt() {
+    let config = zones_of_two_nodes(Mechanisms::BASELINE);
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let pages = Allocator::boot(Roles::<Kept>::new(config.cpus), &config, storage.parts()).unwrap();
+    let before = pages.validate().unwrap();
+    let range = PfnRange::new(0x18_0400, 0x18_0600);
+    let calls: [(&str, &dyn Fn() -> Result<(), AllocError>); 7] = [
+        ("alloc_at", &|| pages.alloc_at(range.start, Order(3), GFP_KERNEL).map(|_| ())),
+        ("alloc_at, without reclaim", &|| pages.alloc_at(range.start, Order(3), GFP_ATOMIC).map(|_| ())),
+        ("alloc_range", &|| pages.alloc_range(range, GFP_KERNEL)),
+        ("alloc_range, without reclaim", &|| pages.alloc_range(range, GFP_ATOMIC)),
+        ("alloc_contig", &|| pages.alloc_contig(1500, Order(0), &Request::page(GFP_ATOMIC)).map(|_| ())),
+        ("take_offline", &|| pages.take_offline(range)),
+        ("report_free", &|| pages.report_free(Order(9)).map(|_| ())),
+    ];
+    pages.machine().interrupted.set(true);
+    for (name, call) in calls {
+        assert_eq!(call(), Err(AllocError::InInterrupt), "{name}");
+    }
+    pages.machine().interrupted.set(false);
+    assert_eq!(pages.validate().unwrap(), before, "nothing was taken");
+    for (name, call) in calls {
+        assert_eq!(call(), Ok(()), "{name}");
+        if name.starts_with("alloc_at") {
+            pages.free(range.start, Order(3)).unwrap();
+        }
+        if name.starts_with("alloc_range") {
+            pages.free_range(range).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_free_from_any_context_frees_and_refuses() {
+    on_one_zone(&Config::new(&MAP, &CPUS), |pages| {
+        let any = pages.any_context();
+        let block = pages.alloc(&Request::new(GFP_KERNEL, 2)).unwrap();
+        assert!(any.free(block, Order(3)).is_err(), "the wrong order");
+        assert_eq!(any.free(Pfn(5), Order(0)), Err(FreeError::Foreign(Pfn(5))));
+        assert_eq!(any.free(block, Order(2)), Ok(()));
+        assert_eq!(any.free(block, Order(2)), Err(FreeError::AlreadyFree(block)));
+    });
+}
+
+#[test]
+fn the_largest_block_is_taken_where_it_is_free() {
+    on_one_zone(&Config::new(&MAP, &CPUS), |pages| {
+        let max = pages.geometry().max_order;
+        assert!(pages.take_free(Pfn(0x1400), max));
+        assert!(!pages.take_free(Pfn(0x1400), max), "it is allocated");
+        assert!(!pages.take_free(Pfn(0x1200), max), "misaligned");
+        assert!(!pages.take_free(Pfn(0x1000), Order(max.0 + 1)), "above the largest order");
+        pages.free(Pfn(0x1400), max).unwrap();
+    });
+}
+
+/// The alignment is rounded up to a power of two, and not doubled if it is one.
+#[test]
+fn bytes_take_the_only_aligned_place() {
+    on_one_zone(&Config::new(&MAP, &CPUS), |pages| {
+        let request = Request::page(GFP_KERNEL | __GFP_MEMALLOC);
+        while pages.alloc(&request).is_ok() {}
+        for (start, frames, align) in [(0x1402, 2, 2), (0x1404, 4, 4), (0x1428, 8, 8), (0x1510, 16, 16)] {
+            let place = PfnRange::new(start, start + frames);
+            (start..start + frames).for_each(|pfn| pages.free(Pfn(pfn), Order(0)).unwrap());
+            pages.drain_all();
+            let found = pages.alloc_exact(frames << 12, align << 12, &request);
+            assert_eq!(found, Ok(place), "{frames} frames at a multiple of {align}");
+        }
+    });
+}
