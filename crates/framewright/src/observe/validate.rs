@@ -461,3 +461,16 @@ fn numa_stat_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64
     }
     Ok((miss, foreign))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_no_state_are_missed() {
+        let all = FrameCounts { present: 4, free: 1, allocated: 2, offline: 1, ..FrameCounts::default() };
+        assert!(all.is_conserved());
+        assert!(!FrameCounts { present: 5, ..all }.is_conserved());
+        assert!(!FrameCounts { quarantined: 1, ..all }.is_conserved());
+    }
+}

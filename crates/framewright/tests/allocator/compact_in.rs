@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use framewright::mechanisms::Compaction;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
-use framewright::units::{NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Compacted, Config, Layout, Mechanisms, Region, Request, Rights};
 use framewright_rt::{Solo, Storage};
 
@@ -16,11 +16,21 @@ const PAGEBLOCK: Order = Order(9);
 const ZONE: ZoneIdx = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
 const RIGHTS: Rights = Rights { highatomic: false, cma: false, nofragment: false };
 
-/// Frames that are in use, in a zone whose every `nth` frame is free; the machine moves what it is asked to.
 fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'static, Solo<'static>>, u64)) {
+    scattered_below_cma(nth, compaction, &[], test);
+}
+
+/// Frames that are in use, in a zone whose every `nth` frame is free, and all CMA memory; the machine moves what it is
+/// asked to.
+fn scattered_below_cma(
+    nth: u64,
+    compaction: Compaction,
+    cma: &[PfnRange],
+    test: impl FnOnce(&Allocator<'static, Solo<'static>>, u64),
+) {
     let mechanisms = Mechanisms { compaction, ..Mechanisms::DEFAULT };
     let regions = [Region::usable(BASE, BASE + FRAMES, 0)];
-    let config = Config { mechanisms, ..Config::new(&regions, &CPU) };
+    let config = Config { mechanisms, cma, ..Config::new(&regions, &CPU) };
     let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
     let pages: &'static Allocator<'_, Solo<'_>> =
         Box::leak(Box::new(Allocator::boot(Solo::new(&CPU), &config, storage.parts()).unwrap()));
@@ -81,6 +91,21 @@ fn frames_that_are_to_stay_free_stay() {
         assert_eq!(pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, keep, true), Compacted::default());
         assert!(pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, keep - 1, true).is_enough);
     });
+}
+
+/// A free pageblock is what compaction makes, so it receives nothing: not even one that the request may not use.
+#[test]
+fn whole_pageblocks_stay_whole() {
+    let whole = PfnRange::new(BASE + FRAMES - 512, BASE + FRAMES);
+    for compaction in [Compaction::Scanners, Compaction::Emptiest] {
+        scattered_below_cma(2, compaction, &[whole], |pages, _| {
+            let blocks = || pages.free_blocks(ZONE, PAGEBLOCK, MigrateType::Cma);
+            assert_eq!(blocks(), 1);
+            assert!(!pages.has_block_in(ZONE, PAGEBLOCK, RIGHTS), "{compaction:?}");
+            assert!(pages.compact_in(ZONE, PAGEBLOCK, RIGHTS, 0, true).moved > 0, "{compaction:?}");
+            assert_eq!(blocks(), 1, "{compaction:?}");
+        });
+    }
 }
 
 #[test]

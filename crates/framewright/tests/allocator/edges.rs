@@ -1,6 +1,12 @@
 //! Calls at the edges of what they accept: in an interrupt, at the largest order, with the last memory that fits.
 
-use framewright::request::{__GFP_MEMALLOC, GFP_ATOMIC, GFP_KERNEL};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use framewright::event::Event;
+use framewright::mechanisms::Hardened;
+use framewright::request::{__GFP_MEMALLOC, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{NodeId, Order, Pfn, PfnRange};
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Solo, Storage};
@@ -61,6 +67,71 @@ fn a_free_from_any_context_frees_and_refuses() {
         assert_eq!(any.free(Pfn(5), Order(0)), Err(FreeError::Foreign(Pfn(5))));
         assert_eq!(any.free(block, Order(2)), Ok(()));
         assert_eq!(any.free(block, Order(2)), Err(FreeError::AlreadyFree(block)));
+    });
+}
+
+/// A call from any context takes no block from a list if the block has to be checked.
+#[test]
+fn memory_that_was_written_to_is_not_served_to_any_context() {
+    let mechanisms = Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT };
+    let config = zones_of_two_nodes(mechanisms);
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let pages = Allocator::boot(Roles::<Kept>::new(config.cpus), &config, storage.parts()).unwrap();
+    let request = Request::page(GFP_NOWAIT);
+    let written = pages.alloc(&request).unwrap();
+    pages.free(written, Order(0)).unwrap();
+    pages.machine().write(written);
+    let served: Vec<Pfn> = (0..200).map(|_| pages.any_context().alloc(&request).unwrap()).collect();
+    assert!(!served.contains(&written));
+    served.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+    pages.validate().unwrap();
+}
+
+/// Each block that leaves a per-CPU list for its zone is told of, once.
+#[test]
+fn drained_blocks_are_told_of() {
+    for name in ["baseline", "linux-6.1", "default"] {
+        let mechanisms = Mechanisms::preset(name).unwrap();
+        on_one_zone(&Config { mechanisms, ..Config::new(&MAP, &CPUS) }, |pages| {
+            let told = Rc::new(RefCell::new(BTreeMap::new()));
+            let sink = Rc::clone(&told);
+            pages.machine().on_event(move |event| {
+                if let Event::PcpuDrain { pfn, order, .. } = event {
+                    *sink.borrow_mut().entry((*pfn, *order)).or_insert(0) += 1;
+                }
+            });
+            let blocks: Vec<(Pfn, Order)> = [0, 0, 1, 2, 0, 3, 0]
+                .map(|order| (pages.alloc(&Request::new(GFP_KERNEL, order)).unwrap(), Order(order)))
+                .into();
+            pages.drain_all();
+            told.borrow_mut().clear();
+            blocks.iter().for_each(|&(pfn, order)| pages.free(pfn, order).unwrap());
+            let drained = pages.drain_all();
+            let told = told.borrow();
+            assert_eq!(told.keys().map(|(_, order)| order.frames()).sum::<u64>(), drained, "{name}");
+            assert!(told.values().all(|&times| times == 1), "{name}: {told:?}");
+            assert!(told.keys().all(|block| blocks.contains(block)) && drained >= 4, "{name}: {told:?}");
+        });
+    }
+}
+
+/// A block taken under the zone's lock is told of as what it is for: a per-CPU list, or a request.
+#[test]
+fn refills_are_told_from_requests() {
+    on_one_zone(&Config::new(&MAP, &CPUS), |pages| {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&told);
+        pages.machine().on_event(move |event| {
+            if let Event::AllocZoneLocked { order, percpu_refill, .. } = event {
+                sink.borrow_mut().push((*order, *percpu_refill));
+            }
+        });
+        for (order, is_refill) in [(0, true), (5, false), (8, false)] {
+            let block = pages.alloc(&Request::new(GFP_KERNEL, order)).unwrap();
+            let told = told.take();
+            assert!(!told.is_empty() && told.iter().all(|&told| told == (Order(order), is_refill)), "{told:?}");
+            pages.free(block, Order(order)).unwrap();
+        }
     });
 }
 

@@ -40,6 +40,8 @@ enum Role {
     Stopping(&'static Gate),
     /// It must not wait while the other one is stopped.
     Hasty(&'static Gate),
+    /// Once it has looked in vain, it lets the other one go on to the end.
+    Patient(&'static Gate),
 }
 
 thread_local! {
@@ -75,6 +77,14 @@ impl Gate {
             return;
         }
         while self.state.load(SeqCst) == STOPPED {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets the other thread go on, and waits until it is done.
+    fn finish(&self) {
+        let _ = self.state.compare_exchange(STOPPED, OPEN, SeqCst, SeqCst);
+        while self.state.load(SeqCst) != DONE {
             std::thread::yield_now();
         }
     }
@@ -173,7 +183,11 @@ impl Machine for Stoppable {
         true
     }
 
+    // Read between two looks.
     fn now(&self) -> u64 {
+        if let Role::Patient(gate) = ROLE.get() {
+            gate.finish();
+        }
         self.clock.fetch_add(TICK, SeqCst)
     }
 }
@@ -269,11 +283,9 @@ fn try_all(pages: &Pages, gate: &'static Gate, tried: &mut Tried) {
     }
 }
 
-/// Lets one thread work and stop at every `stride`-th access, while the other tries.
-fn run(mechanisms: &str, stride: u64) -> Tried {
-    let pages = boot(Mechanisms::parse(mechanisms).unwrap());
+/// Lets one thread work and stop at every `stride`-th access; calls `at_stop` each time.
+fn stop_and_go(pages: &'static Pages, stride: u64, mut at_stop: impl FnMut(&'static Gate)) {
     let gate: &'static Gate = Box::leak(Box::new(Gate { stride, ..Gate::default() }));
-    let mut tried = Tried::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             ROLE.set(Role::Stopping(gate));
@@ -282,10 +294,19 @@ fn run(mechanisms: &str, stride: u64) -> Tried {
             gate.state.store(DONE, SeqCst);
         });
         while gate.is_stopped() {
-            tried.stops += 1;
-            try_all(pages, gate, &mut tried);
-            gate.state.store(RUNS, SeqCst);
+            at_stop(gate);
+            let _ = gate.state.compare_exchange(STOPPED, RUNS, SeqCst, SeqCst);
         }
+    });
+}
+
+/// Lets one thread work and stop at every `stride`-th access, while the other tries.
+fn run(mechanisms: &str, stride: u64) -> Tried {
+    let pages = boot(Mechanisms::parse(mechanisms).unwrap());
+    let mut tried = Tried::default();
+    stop_and_go(pages, stride, |gate| {
+        tried.stops += 1;
+        try_all(pages, gate, &mut tried);
     });
     pages.drain_all();
     let census = pages.validate().unwrap_or_else(|violation| panic!("{mechanisms}: {violation}"));
@@ -313,4 +334,30 @@ fn a_request_that_must_not_wait_ends_while_another_thread_is_stopped() {
         let tries = tried.stops * requests().len() as u64;
         assert!(tried.stops > 50 && tried.refused > 0 && tried.refused < tries / 2, "{mechanisms}: {tried:?}");
     }
+}
+
+/// What is held at the first look and free at the next one serves the request.
+#[test]
+fn a_request_that_must_not_wait_looks_again() {
+    let mut waited = 0;
+    for stop in 1..60 {
+        let pages = boot(Mechanisms::DEFAULT);
+        // Near the end of its work it does not stop any more.
+        let mut is_first = true;
+        stop_and_go(pages, 61 * stop, |gate| {
+            if !std::mem::take(&mut is_first) {
+                return;
+            }
+            ROLE.set(Role::Patient(gate));
+            let request = Request::new(GFP_NOWAIT, 4);
+            let served = pages.alloc(&request);
+            ROLE.set(Role::Other);
+            waited += u32::from(gate.state.load(SeqCst) == DONE);
+            let pfn = served.unwrap_or_else(|error| panic!("stopped at access {}: {error}", 61 * stop));
+            gate.finish();
+            pages.free(pfn, request.order).unwrap();
+        });
+        assert_eq!(pages.validate().unwrap().allocated, 0);
+    }
+    assert!(waited > 0, "it never found anything held");
 }
