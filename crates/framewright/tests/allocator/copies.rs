@@ -175,10 +175,12 @@ impl Work {
     }
 
     fn ranges(&self) {
-        let range = PfnRange::new(0x55, 0x7d);
         self.say("a range");
-        self.pages.alloc_range(range, MOVABLE).unwrap();
-        self.pages.free_range(range).unwrap();
+        let range = PfnRange::new(0x55, 0x7d);
+        for range in [range, PfnRange::new(0x3, 0x15)] {
+            self.pages.alloc_range(range, MOVABLE).unwrap();
+            self.pages.free_range(range).unwrap();
+        }
         self.say("memory that goes and comes");
         self.pages.take_offline(range).unwrap();
         assert_eq!(self.pages.bring_online(range), range.frames());

@@ -6,13 +6,15 @@ use std::rc::Rc;
 
 use framewright::event::Event;
 use framewright::mechanisms::Hardened;
+use framewright::report::Source;
 use framewright::request::{__GFP_MEMALLOC, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{NodeId, Order, Pfn, PfnRange};
-use framewright::{AllocError, Allocator, Config, FreeError, Layout, Mechanisms, Region, Request};
+use framewright::{AllocError, Allocator, Config, FreeError, Geometry, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Solo, Storage};
 
 use crate::maps::zones_of_two_nodes;
 use crate::roles::{Kept, Roles};
+use crate::told::all_zones;
 
 const MAP: [Region; 1] = [Region::usable(0x1000, 0x1800, 0)];
 const CPUS: [NodeId; 1] = [NodeId(0)];
@@ -133,6 +135,18 @@ fn refills_are_told_from_requests() {
             pages.free(block, Order(order)).unwrap();
         }
     });
+}
+
+/// `min_free_kbytes` is in KiB, whatever the size of a page; half a KiB is the smallest of these.
+#[test]
+fn memory_to_keep_free_is_counted_in_pages() {
+    for (page_shift, frames) in [(9, 128), (10, 64), (12, 16), (14, 4)] {
+        let geometry = Geometry { page_shift, ..Config::new(&MAP, &CPUS).geometry };
+        on_one_zone(&Config { geometry, min_free_kbytes: Some(64), ..Config::new(&MAP, &CPUS) }, |pages| {
+            let zones = all_zones(pages).filter_map(|zone| pages.zone(zone));
+            assert_eq!(zones.map(|zone| zone.min).sum::<u64>(), frames, "pages of {} bytes", 1 << page_shift);
+        });
+    }
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! asked for reclaim.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use framewright::machine::{FreeChange, Machine, Need, Operation, PerCpu, Reclaimed, Step};
+use framewright::machine::{FreeChange, LockEvent, LockName, Machine, Need, Operation, PerCpu, Reclaimed, Step};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx};
 use framewright_rt::Solo;
 
@@ -45,6 +45,8 @@ pub(crate) struct Roles<K: Keeping> {
     pub(crate) interrupted: Cell<bool>,
     /// Requests that tried a zone: none that the fast path serves.
     pub(crate) zone_tries: Cell<u64>,
+    /// The last event of each lock.
+    locks: RefCell<BTreeMap<LockName, LockEvent>>,
     keeping: PhantomData<K>,
 }
 
@@ -59,6 +61,7 @@ impl<K: Keeping> Roles<K> {
             reclaims: Cell::default(),
             interrupted: Cell::default(),
             zone_tries: Cell::default(),
+            locks: RefCell::default(),
             keeping: PhantomData,
         }
     }
@@ -159,6 +162,17 @@ impl<K: Keeping> Machine for Roles<K> {
     fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let filled = self.filled.borrow();
         (pfn.0..pfn.add(order.frames()).0).all(|pfn| filled.contains(&pfn))
+    }
+
+    // One thread finds each lock free: it wants it, takes it and releases it.
+    fn lock(&self, lock: LockName, event: LockEvent) {
+        let before = self.locks.borrow_mut().insert(lock, event);
+        let expected = match event {
+            LockEvent::Wanted => [None, Some(LockEvent::Released)].contains(&before),
+            LockEvent::Taken => before == Some(LockEvent::Wanted),
+            LockEvent::Released => before == Some(LockEvent::Taken),
+        };
+        assert!(expected, "{lock:?}: {event:?} after {before:?}");
     }
 
     fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::LazyLock;
 
 use crate::copied::{Copied, copy, run_on};
+use crate::maps::dirty;
 use framewright::config::SectionInit;
 use framewright::mechanisms::PRESETS;
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
@@ -126,6 +127,20 @@ fn damage_is_refused_and_changes_nothing() {
     assert_eq!(other.validate(), Ok(fresh), "nothing was changed");
     use_some(native(&config), |_| {});
     other.restore(&good).unwrap();
+}
+
+/// What memory held before its section is used is no part of the state.
+#[test]
+fn unused_sections_are_saved_as_zeros() {
+    let config = Config { section_init: SectionInit::WhenUsed, is_zeroed: false, ..config("default") };
+    let [clean, written] = [false, true].map(|is_written| {
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        if is_written {
+            dirty(&mut storage.parts());
+        }
+        saved(&Allocator::boot(Native::new(&CPUS), &config, storage.parts()).unwrap())
+    });
+    assert_eq!(fnv(clean), fnv(written));
 }
 
 #[test]
