@@ -104,8 +104,10 @@ fn ordered(mutant: &Planted, reaching: Option<&Vec<usize>>, tests: &[Test], shar
     let mut order = reaching.cloned().unwrap_or_default();
     let rank = |test: usize| match test {
         _ if Some(&test) == last => 0,
-        _ if tests[test].name.ends_with(RECORDED) => 1,
-        _ => 2,
+        // Unit tests: they cost nothing, and what they are about is often theirs alone.
+        _ if tests[test].seconds < 0.01 => 1,
+        _ if tests[test].name.ends_with(RECORDED) => 2,
+        _ => 3,
     };
     order.sort_by(|&one, &other| rank(one).cmp(&rank(other)).then(cost(one).total_cmp(&cost(other))));
     order

@@ -355,6 +355,29 @@ mod tests {
 
     use super::*;
 
+    /// A place for text that takes some writes, and refuses the next.
+    struct Full {
+        writes: usize,
+        most: usize,
+    }
+
+    impl fmt::Write for Full {
+        fn write_str(&mut self, _: &str) -> fmt::Result {
+            self.writes += 1;
+            if self.writes > self.most { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+
+    fn fails_with_each_write(text: &dyn fmt::Display) {
+        let mut all = Full { writes: 0, most: usize::MAX };
+        fmt::write(&mut all, format_args!("{text}")).unwrap();
+        for most in 0..all.writes {
+            let mut full = Full { writes: 0, most };
+            assert!(fmt::write(&mut full, format_args!("{text}")).is_err(), "{text}: write {most} failed unnoticed");
+            assert_eq!(full.writes, most + 1, "{text}: writes after the one that failed");
+        }
+    }
+
     const RANGE: PfnRange = PfnRange { start: Pfn(1), end: Pfn(9) };
 
     macro_rules! told {
@@ -364,6 +387,7 @@ mod tests {
                 let sample: $kind = $sample;
                 assert!(matches!(sample, $pattern), "{sample:?}");
                 assert_eq!(sample.to_string(), $text);
+                fails_with_each_write(&sample);
             })+
         }};
     }

@@ -9,7 +9,7 @@ use framewright::mechanisms::Hardened;
 use framewright::report::Source;
 use framewright::request::{__GFP_MEMALLOC, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{NodeId, Order, Pfn, PfnRange};
-use framewright::{AllocError, Allocator, Config, FreeError, Geometry, Layout, Mechanisms, Region, Request};
+use framewright::{AllocError, Allocator, Config, FreeError, Geometry, Layout, Mechanisms, Region, Request, Why};
 use framewright_rt::{Solo, Storage};
 
 use crate::maps::zones_of_two_nodes;
@@ -27,6 +27,8 @@ fn on_one_zone(config: &Config<'_>, test: impl FnOnce(&Allocator<'_, Solo<'_>>))
     pages.validate().unwrap();
 }
 
+type Call<'c> = &'c dyn Fn() -> Result<(), AllocError>;
+
 #[test]
 fn calls_that_wait_are_refused_in_an_interrupt() {
     let config = zones_of_two_nodes(Mechanisms::BASELINE);
@@ -34,7 +36,7 @@ fn calls_that_wait_are_refused_in_an_interrupt() {
     let pages = Allocator::boot(Roles::<Kept>::new(config.cpus), &config, storage.parts()).unwrap();
     let before = pages.validate().unwrap();
     let range = PfnRange::new(0x18_0400, 0x18_0600);
-    let calls: [(&str, &dyn Fn() -> Result<(), AllocError>); 7] = [
+    let calls: [(&str, Call<'_>); 7] = [
         ("alloc_at", &|| pages.alloc_at(range.start, Order(3), GFP_KERNEL).map(|_| ())),
         ("alloc_at, without reclaim", &|| pages.alloc_at(range.start, Order(3), GFP_ATOMIC).map(|_| ())),
         ("alloc_range", &|| pages.alloc_range(range, GFP_KERNEL)),
@@ -158,6 +160,23 @@ fn the_largest_block_is_taken_where_it_is_free() {
         assert!(!pages.take_free(Pfn(0x1200), max), "misaligned");
         assert!(!pages.take_free(Pfn(0x1000), Order(max.0 + 1)), "above the largest order");
         pages.free(Pfn(0x1400), max).unwrap();
+    });
+}
+
+/// A range that is not found is said to be scattered as soon as that many frames are free.
+#[test]
+fn scattered_memory_is_told_from_missing_memory() {
+    on_one_zone(&Config::new(&MAP, &CPUS), |pages| {
+        let page = Request::page(GFP_KERNEL | __GFP_MEMALLOC);
+        while pages.alloc(&page).is_ok() {}
+        // More than the largest block, and no two frames side by side.
+        let free = 1100;
+        (0..free).for_each(|i| pages.free(Pfn(0x1000 + i * 2 % 0x800 + i * 2 / 0x800), Order(0)).unwrap());
+        pages.drain_all();
+        for (frames, why) in [(free, Why::Fragmented), (free + 1, Why::Watermark)] {
+            let error = pages.alloc_contig(frames, Order(0), &page).unwrap_err();
+            assert!(matches!(error, AllocError::NoMemory { why: found, .. } if found == why), "{frames}: {error:?}");
+        }
     });
 }
 

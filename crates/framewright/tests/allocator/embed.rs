@@ -241,6 +241,9 @@ fn interrupts_keep_their_flags() {
             let page = pages.interrupt().unwrap().alloc(&Request::page(gfp)).unwrap();
             assert_eq!(seen.get(), Gfp(gfp.0 & !__GFP_DIRECT_RECLAIM.0));
             pages.free(page, Order(0)).unwrap();
+            let mut bulk = [Pfn(u64::MAX); 7];
+            assert_eq!(pages.interrupt().unwrap().alloc_bulk(&Request::page(gfp), &mut bulk), Ok(7));
+            assert_eq!(pages.free_bulk(&bulk, Order(0)).freed, 7);
         }
     });
 }
