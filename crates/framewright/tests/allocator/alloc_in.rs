@@ -27,7 +27,7 @@ const FAR: ZoneIdx = ZoneIdx::of(NodeId(1), ZoneKind::Normal);
 const NONE: Rights = Rights { highatomic: false, cma: false, nofragment: false };
 const CMA_TOO: Rights = Rights { cma: true, ..NONE };
 
-fn boots<K: Keeping>(config: &Config<'_>, test: impl FnOnce(&Allocator<'_, Roles<K>>)) {
+pub(crate) fn boots<K: Keeping>(config: &Config<'_>, test: impl FnOnce(&Allocator<'_, Roles<K>>)) {
     let mut storage = Storage::new(&Layout::of(config).unwrap());
     let pages = Allocator::boot(Roles::<K>::new(config.cpus), config, storage.parts()).unwrap();
     test(&pages);

@@ -16,6 +16,7 @@ const PAGEBLOCK: Order = Order(9);
 const ZONE: ZoneIdx = ZoneIdx::of(NodeId(0), ZoneKind::Dma32);
 const RIGHTS: Rights = Rights { highatomic: false, cma: false, nofragment: false };
 
+/// Like [`scattered_below_cma`], without CMA memory.
 fn scattered(nth: u64, compaction: Compaction, test: impl FnOnce(&Allocator<'static, Solo<'static>>, u64)) {
     scattered_below_cma(nth, compaction, &[], test);
 }

@@ -12,8 +12,9 @@ use framewright::units::{NodeId, Order, Pfn, PfnRange};
 use framewright::{AllocError, Allocator, Config, FreeError, Geometry, Layout, Mechanisms, Region, Request, Why};
 use framewright_rt::{Solo, Storage};
 
+use crate::alloc_in::boots;
 use crate::maps::zones_of_two_nodes;
-use crate::roles::{Kept, Roles};
+use crate::roles::Kept;
 use crate::told::all_zones;
 
 const MAP: [Region; 1] = [Region::usable(0x1000, 0x1800, 0)];
@@ -31,35 +32,34 @@ type Call<'c> = &'c dyn Fn() -> Result<(), AllocError>;
 
 #[test]
 fn calls_that_wait_are_refused_in_an_interrupt() {
-    let config = zones_of_two_nodes(Mechanisms::BASELINE);
-    let mut storage = Storage::new(&Layout::of(&config).unwrap());
-    let pages = Allocator::boot(Roles::<Kept>::new(config.cpus), &config, storage.parts()).unwrap();
-    let before = pages.validate().unwrap();
-    let range = PfnRange::new(0x18_0400, 0x18_0600);
-    let calls: [(&str, Call<'_>); 7] = [
-        ("alloc_at", &|| pages.alloc_at(range.start, Order(3), GFP_KERNEL).map(|_| ())),
-        ("alloc_at, without reclaim", &|| pages.alloc_at(range.start, Order(3), GFP_ATOMIC).map(|_| ())),
-        ("alloc_range", &|| pages.alloc_range(range, GFP_KERNEL)),
-        ("alloc_range, without reclaim", &|| pages.alloc_range(range, GFP_ATOMIC)),
-        ("alloc_contig", &|| pages.alloc_contig(1500, Order(0), &Request::page(GFP_ATOMIC)).map(|_| ())),
-        ("take_offline", &|| pages.take_offline(range)),
-        ("report_free", &|| pages.report_free(Order(9)).map(|_| ())),
-    ];
-    pages.machine().interrupted.set(true);
-    for (name, call) in calls {
-        assert_eq!(call(), Err(AllocError::InInterrupt), "{name}");
-    }
-    pages.machine().interrupted.set(false);
-    assert_eq!(pages.validate().unwrap(), before, "nothing was taken");
-    for (name, call) in calls {
-        assert_eq!(call(), Ok(()), "{name}");
-        if name.starts_with("alloc_at") {
-            pages.free(range.start, Order(3)).unwrap();
+    boots::<Kept>(&zones_of_two_nodes(Mechanisms::BASELINE), |pages| {
+        let before = pages.validate().unwrap();
+        let range = PfnRange::new(0x18_0400, 0x18_0600);
+        let calls: [(&str, Call<'_>); 7] = [
+            ("alloc_at", &|| pages.alloc_at(range.start, Order(3), GFP_KERNEL).map(|_| ())),
+            ("alloc_at, without reclaim", &|| pages.alloc_at(range.start, Order(3), GFP_ATOMIC).map(|_| ())),
+            ("alloc_range", &|| pages.alloc_range(range, GFP_KERNEL)),
+            ("alloc_range, without reclaim", &|| pages.alloc_range(range, GFP_ATOMIC)),
+            ("alloc_contig", &|| pages.alloc_contig(1500, Order(0), &Request::page(GFP_ATOMIC)).map(|_| ())),
+            ("take_offline", &|| pages.take_offline(range)),
+            ("report_free", &|| pages.report_free(Order(9)).map(|_| ())),
+        ];
+        pages.machine().interrupted.set(true);
+        for (name, call) in calls {
+            assert_eq!(call(), Err(AllocError::InInterrupt), "{name}");
         }
-        if name.starts_with("alloc_range") {
-            pages.free_range(range).unwrap();
+        pages.machine().interrupted.set(false);
+        assert_eq!(pages.validate().unwrap(), before, "nothing was taken");
+        for (name, call) in calls {
+            assert_eq!(call(), Ok(()), "{name}");
+            if name.starts_with("alloc_at") {
+                pages.free(range.start, Order(3)).unwrap();
+            }
+            if name.starts_with("alloc_range") {
+                pages.free_range(range).unwrap();
+            }
         }
-    }
+    });
 }
 
 #[test]
@@ -78,17 +78,16 @@ fn a_free_from_any_context_frees_and_refuses() {
 #[test]
 fn memory_that_was_written_to_is_not_served_to_any_context() {
     let mechanisms = Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT };
-    let config = zones_of_two_nodes(mechanisms);
-    let mut storage = Storage::new(&Layout::of(&config).unwrap());
-    let pages = Allocator::boot(Roles::<Kept>::new(config.cpus), &config, storage.parts()).unwrap();
-    let request = Request::page(GFP_NOWAIT);
-    let written = pages.alloc(&request).unwrap();
-    pages.free(written, Order(0)).unwrap();
-    pages.machine().write(written);
-    let served: Vec<Pfn> = (0..200).map(|_| pages.any_context().alloc(&request).unwrap()).collect();
-    assert!(!served.contains(&written));
-    served.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
-    pages.validate().unwrap();
+    boots::<Kept>(&zones_of_two_nodes(mechanisms), |pages| {
+        let request = Request::page(GFP_NOWAIT);
+        let written = pages.alloc(&request).unwrap();
+        pages.free(written, Order(0)).unwrap();
+        pages.machine().write(written);
+        let served: Vec<Pfn> = (0..200).map(|_| pages.any_context().alloc(&request).unwrap()).collect();
+        assert!(!served.contains(&written));
+        served.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+        pages.validate().unwrap();
+    });
 }
 
 /// Each block that leaves a per-CPU list for its zone is told of, once.

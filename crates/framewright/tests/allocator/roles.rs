@@ -13,6 +13,7 @@ use framewright::machine::{FreeChange, LockEvent, LockName, Machine, Need, Opera
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx};
 use framewright_rt::Solo;
 
+use crate::seam::assert_in_turn;
 use crate::told::Told;
 
 /// Whether a machine keeps a value for each CPU.
@@ -164,15 +165,9 @@ impl<K: Keeping> Machine for Roles<K> {
         (pfn.0..pfn.add(order.frames()).0).all(|pfn| filled.contains(&pfn))
     }
 
-    // One thread finds each lock free: it wants it, takes it and releases it.
+    // The one thread finds each lock free.
     fn lock(&self, lock: LockName, event: LockEvent) {
-        let before = self.locks.borrow_mut().insert(lock, event);
-        let expected = match event {
-            LockEvent::Wanted => [None, Some(LockEvent::Released)].contains(&before),
-            LockEvent::Taken => before == Some(LockEvent::Wanted),
-            LockEvent::Released => before == Some(LockEvent::Taken),
-        };
-        assert!(expected, "{lock:?}: {event:?} after {before:?}");
+        assert_in_turn(&mut self.locks.borrow_mut(), lock, event);
     }
 
     fn free_changed(&self, zone: ZoneIdx, change: FreeChange) {

@@ -79,6 +79,17 @@ fn use_all_locks(pages: &Allocator<'_, Listening>) {
     drop(pages.freeze());
 }
 
+/// Notes a lock's event, which must follow the last one: it is wanted, taken, released.
+pub(crate) fn assert_in_turn(last: &mut BTreeMap<LockName, LockEvent>, lock: LockName, event: LockEvent) {
+    let before = last.insert(lock, event).unwrap_or(LockEvent::Released);
+    let expected = match before {
+        LockEvent::Released => LockEvent::Wanted,
+        LockEvent::Wanted => LockEvent::Taken,
+        LockEvent::Taken => LockEvent::Released,
+    };
+    assert_eq!(event, expected, "{lock}");
+}
+
 #[test]
 fn a_lock_is_wanted_then_taken_then_released() {
     with_pages(|pages| {
@@ -86,13 +97,7 @@ fn a_lock_is_wanted_then_taken_then_released() {
         let events = pages.machine().locks.lock().unwrap();
         let mut last = BTreeMap::new();
         for &(lock, event) in events.iter() {
-            let before = last.insert(lock, event).unwrap_or(LockEvent::Released);
-            let expected = match before {
-                LockEvent::Released => LockEvent::Wanted,
-                LockEvent::Wanted => LockEvent::Taken,
-                LockEvent::Taken => LockEvent::Released,
-            };
-            assert_eq!(event, expected, "{lock}");
+            assert_in_turn(&mut last, lock, event);
         }
         assert!(last.values().all(|&event| event == LockEvent::Released), "{last:?}");
         for kind in [LockKind::Zone, LockKind::Depot, LockKind::Pcp] {

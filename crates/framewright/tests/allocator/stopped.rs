@@ -342,12 +342,8 @@ fn a_request_that_must_not_wait_looks_again() {
     let mut waited = 0;
     for stop in 1..60 {
         let pages = boot(Mechanisms::DEFAULT);
-        // Near the end of its work it does not stop any more.
-        let mut is_first = true;
+        // Once: after it the other thread is done.
         stop_and_go(pages, 61 * stop, |gate| {
-            if !std::mem::take(&mut is_first) {
-                return;
-            }
             ROLE.set(Role::Patient(gate));
             let request = Request::new(GFP_NOWAIT, 4);
             let served = pages.alloc(&request);
