@@ -96,7 +96,7 @@ fn handles_serve_all_orders_on_every_cpu() {
 fn handles_refuse_what_plain_calls_refuse() {
     fn go<K: Keeping>() {
         with_each::<K>(|pages, name| {
-            let handle = pages.cpu_handle(CpuId(1)).unwrap();
+            let (handle, mut others) = (pages.cpu_handle(CpuId(1)).unwrap(), Vec::new());
             for cpu in [1, 2] {
                 pages.machine().run_on(CpuId(cpu));
                 let block = handle.alloc(&Request::new(GFP_KERNEL, 2)).unwrap();
@@ -108,6 +108,20 @@ fn handles_refuse_what_plain_calls_refuse() {
                     assert_eq!(handle.free(pfn, Order(order)), Err(error), "{name}, CPU {cpu}");
                     assert_eq!(pages.free(pfn, Order(order)), Err(error), "{name}, CPU {cpu}");
                 }
+                for (allocated, freed) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
+                    let block = loop {
+                        let block = handle.alloc(&Request::new(GFP_KERNEL, allocated)).unwrap();
+                        if block.is_aligned(Order(allocated.max(freed))) {
+                            break block;
+                        }
+                        others.push((block, Order(allocated)));
+                    };
+                    let error = Err(FreeError::WrongOrder { pfn: block, actual: Order(allocated) });
+                    assert_eq!(handle.free_pages(block, Order(freed)), error, "{name}, CPU {cpu}");
+                    assert_eq!(pages.free_pages(block, Order(freed)), error, "{name}, CPU {cpu}");
+                    others.push((block, Order(allocated)));
+                }
+                others.drain(..).for_each(|(block, order)| pages.free_pages(block, order).unwrap());
                 let part = handle.free(block.add(1), Order(0)).unwrap_err();
                 assert_eq!(pages.free(block.add(1), Order(0)), Err(part), "{name}, CPU {cpu}");
                 handle.free(block, Order(2)).unwrap();
