@@ -4,6 +4,7 @@
 use anyhow::{anyhow, bail};
 use clap::Args;
 use framewright::Mechanisms;
+use framewright::watermark::PcpSize;
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{Job, SpecError, Workload};
@@ -11,9 +12,9 @@ use framewright_sim::workload::{Job, SpecError, Workload};
 use super::output::quoted;
 use framewright_lab::mechanisms;
 
-/// The length and the order of a run, on the simulated machine's clocks.
+/// The length and the order of a run on the simulated machine's clocks, and the memory that it is set up over.
 #[derive(Clone, Args)]
-pub(super) struct ClockArgs {
+pub(super) struct JobArgs {
     /// Virtual time that is measured [default: the workload's].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) seconds: Option<f64>,
@@ -24,12 +25,24 @@ pub(super) struct ClockArgs {
     /// accesses.
     #[arg(long, value_name = "WHICH", default_value = "time")]
     schedule: Schedule,
+    /// Size of each CPU's lists in frames: `batch`, and `high`, six times as much if left out [default: 63:378, or
+    /// what the allocator computes for a kernel with a depot].
+    #[arg(long, value_name = "BATCH[:HIGH]", value_parser = lists)]
+    lists: Option<PcpSize>,
+    /// Memory of each node, as 512MiB or 8GiB [default: a quarter more than the workload needs].
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
 }
 
-impl ClockArgs {
-    /// Whether a length was given.
+impl JobArgs {
+    /// Whether anything but the schedule was given.
     fn are_meant(&self) -> bool {
-        self.seconds.is_some() || self.warm_up.is_some()
+        let JobArgs { seconds, warm_up, lists, memory, schedule: _ } = self;
+        [seconds.is_some(), warm_up.is_some(), lists.is_some(), memory.is_some()].contains(&true)
+    }
+
+    fn brings_memory(&self) -> bool {
+        self.lists.is_some() || self.memory.is_some()
     }
 
     /// Returns the options that give the same again; of the default, none.
@@ -37,7 +50,9 @@ impl ClockArgs {
         let options = [("--seconds", self.seconds), ("--warm-up", self.warm_up)];
         let lengths = options.into_iter().filter_map(|(option, length)| Some(format!("{option} {}", length?)));
         let schedule = (self.schedule != Schedule::Time).then(|| format!("--schedule {}", self.schedule.spelled()));
-        lengths.chain(schedule).collect()
+        let lists = self.lists.map(|PcpSize { batch, high }| format!("--lists {batch}:{high}"));
+        let memory = self.memory.map(|frames| format!("--memory {}MiB", frames >> MIB_FRAMES));
+        lengths.chain(schedule).chain(lists).chain(memory).collect()
     }
 }
 
@@ -61,7 +76,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) clock: ClockArgs,
+    pub(super) job: JobArgs,
 }
 
 /// The default machine.
@@ -81,8 +96,8 @@ impl RunArgs {
 
     /// Whether anything was said of a run.
     pub(super) fn are_meant(&self) -> bool {
-        let RunArgs { machine, workload, mechanisms, cpus, clock, seed: _ } = self;
-        let said = [machine.is_some(), workload.is_some(), clock.are_meant()];
+        let RunArgs { machine, workload, mechanisms, cpus, job, seed: _ } = self;
+        let said = [machine.is_some(), workload.is_some(), job.are_meant()];
         said.contains(&true) || !mechanisms.is_empty() || !cpus.is_empty()
     }
 
@@ -95,12 +110,16 @@ impl RunArgs {
     pub(super) fn workload(&self, more: &[&str]) -> anyhow::Result<Workload> {
         let text = self.workload_name();
         let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
-        (name.replace('_', "-") + options).parse().map_err(|error| match error {
+        let workload = (name.replace('_', "-") + options).parse().map_err(|error| match error {
             SpecError::Name { names, .. } => {
                 anyhow!("{name}: there is no such workload; there are {}", [&names, more].concat().join(", "))
             }
             error => error.into(),
-        })
+        })?;
+        if matches!(workload, Workload::Ops(_)) && self.job.brings_memory() {
+            bail!("a list of operations has memory and lists of its own; leave out --memory and --lists");
+        }
+        Ok(workload)
     }
 
     /// One run.
@@ -108,9 +127,11 @@ impl RunArgs {
         let usual = Job::new(workload.clone(), mechanisms, cpus);
         Job {
             seed: self.seed,
-            schedule: self.clock.schedule,
-            window: self.clock.seconds.map_or(usual.window, picoseconds),
-            warm_up: self.clock.warm_up.map_or(usual.warm_up, picoseconds),
+            schedule: self.job.schedule,
+            window: self.job.seconds.map_or(usual.window, picoseconds),
+            warm_up: self.job.warm_up.map_or(usual.warm_up, picoseconds),
+            lists: self.job.lists.or(usual.lists),
+            memory: self.job.memory.or(usual.memory),
             ..usual
         }
     }
@@ -124,7 +145,7 @@ impl RunArgs {
             words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
         }
         words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
-        words.extend(self.clock.words());
+        words.extend(self.job.words());
         words.join(" ")
     }
 
@@ -169,6 +190,37 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
         Err(_) => Err("is no number of seconds".to_owned()),
+    }
+}
+
+/// Binary logarithm of the frames of a mebibyte.
+const MIB_FRAMES: u32 = 8;
+/// Largest memory of a node, in mebibytes: 1 TiB, which 64 nodes can have.
+const MOST_MIB: u64 = 1 << 20;
+
+/// Reads the size of a CPU's lists.
+fn lists(text: &str) -> Result<PcpSize, String> {
+    let (batch, high) = text.split_once(':').map_or((text, None), |(batch, high)| (batch, Some(high)));
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let size = number(batch).and_then(|batch| {
+        let high = high.map_or(batch.checked_mul(6), number)?;
+        Some(PcpSize { batch, high })
+    });
+    match size {
+        Some(size) if size == size.clamped() && size.batch <= size.high => Ok(size),
+        Some(_) => Err("a batch has 1 to 4096 frames, and a high as many or more, up to 16777216".to_owned()),
+        None => Err("is no size of lists, as 63 or 31:186".to_owned()),
+    }
+}
+
+/// Reads the memory of a node, in frames of 4 KiB.
+fn memory(text: &str) -> Result<u64, String> {
+    let units = [("GiB", 1 << 10), ("MiB", 1)];
+    let read = |(unit, mebibytes): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(mebibytes);
+    match units.into_iter().find_map(read) {
+        Some(mebibytes @ 4..=MOST_MIB) => Ok(mebibytes << MIB_FRAMES),
+        Some(_) => Err("a node has 4 MiB of memory at least and 1024 GiB at most".to_owned()),
+        None => Err("is no size of memory, as 512MiB or 8GiB".to_owned()),
     }
 }
 

@@ -120,8 +120,8 @@ impl Top {
         }
         let usual = self.runs.job(&workload, mechanisms, cpus);
         // The workload's window does not matter here: the run goes on.
-        let window = if self.runs.clock.seconds.is_some() { usual.window } else { 0 };
-        let warm_up = if self.runs.clock.warm_up.is_some() { usual.warm_up } else { 0 };
+        let window = if self.runs.job.seconds.is_some() { usual.window } else { 0 };
+        let warm_up = if self.runs.job.warm_up.is_some() { usual.warm_up } else { 0 };
         let until = self.until.or(self.once.then_some(every * FRAMES));
         let simulation = Simulation { model: machine.model().clone(), job: Job { window, warm_up, ..usual }, until };
         let state = Screen::new(simulation.about(), every);

@@ -13,6 +13,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use framewright::Mechanisms;
+use framewright::watermark::PcpSize;
 use framewright_sim::workload::{Job, Workload};
 use framewright_table::figures::counted;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,22 @@ pub struct Cell {
     pub warm_up_ps: u64,
     /// The measured window, in picoseconds; 0 for the workload's usual number of rounds, after one to warm up.
     pub window_ps: u64,
+    /// Size of each CPU's lists, where a run chose its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<ListSize>,
+    /// Frames of each node, where a run chose them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_frames: Option<u64>,
+}
+
+/// Size of a CPU's lists, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ListSize {
+    /// Frames that one refill or drain moves.
+    pub batch: u32,
+    /// Frames on the lists at which a batch is freed.
+    pub high: u32,
 }
 
 impl Cell {
@@ -60,6 +77,8 @@ impl Cell {
             Workload::Ops(ops) => Some(Digest::of(&ops.text())),
             _ => None,
         };
+        let usual = Job::new(job.workload.clone(), job.mechanisms, job.cpus);
+        let lists = job.lists.filter(|_| job.lists != usual.lists);
         Cell {
             machine: machine.to_owned(),
             model: model.clone(),
@@ -72,6 +91,8 @@ impl Cell {
             schedule: job.schedule.spelled(),
             warm_up_ps: job.warm_up,
             window_ps: job.window,
+            lists: lists.map(|PcpSize { batch, high }| ListSize { batch, high }),
+            memory_frames: job.memory,
         }
     }
 
@@ -95,13 +116,21 @@ impl Cell {
         }
         let schedule = self.schedule.parse().with_context(|| format!("schedule {:?}", self.schedule))?;
         let (seed, warm_up, window) = (self.seed, self.warm_up_ps, self.window_ps);
-        Ok(Job { seed, schedule, warm_up, window, ..Job::new(workload, mechanisms, self.cpus) })
+        let usual = Job::new(workload, mechanisms, self.cpus);
+        let lists = self.lists.map(|ListSize { batch, high }| PcpSize { batch, high });
+        if lists.is_some_and(|lists| lists != lists.clamped()) {
+            bail!("no lists have this size: {:?}", self.lists);
+        }
+        let (lists, memory) = (lists.or(usual.lists), self.memory_frames.or(usual.memory));
+        Ok(Job { seed, schedule, warm_up, window, lists, memory, ..usual })
     }
 
     /// In a few words, for people.
     pub fn described(&self) -> String {
         let Cell { machine, workload, mechanisms, cpus, seed, .. } = self;
         let cpus = counted(*cpus, "CPU");
-        format!("{workload} on {machine}, {cpus}, {mechanisms}, seed {seed}")
+        let lists = self.lists.map(|ListSize { batch, high }| format!(", lists {batch}:{high}")).unwrap_or_default();
+        let memory = self.memory_frames.map(|frames| format!(", {frames} frames a node")).unwrap_or_default();
+        format!("{workload} on {machine}, {cpus}, {mechanisms}, seed {seed}{lists}{memory}")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A caller that frees blocks collects them in a [`FreeBatch`] and passes it to [`free_batch`]. The mechanisms choose
 //! one of four free paths for it. Before any lock is taken, the descriptors of the blocks and of their buddies are
-//! prefetched. Where the mechanisms say so, the blocks are also merged with each other.
+//! prefetched, unless `prefetch=off`. Where the mechanisms say so, the blocks are also merged with each other.
 //!
 //! A block's head changes under the lock, through a function of the caller: [`unlist`], or the free of a block that no
 //! per-CPU list keeps. So a holder of all zone locks ([`crate::Frozen`]) finds each block in some place.
@@ -12,7 +12,7 @@ use crate::frame::head::Head;
 use crate::free_path::concurrent_free::ConcurrentFree;
 use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::free_path::remote_free::free_to_owners;
-use crate::policy::mechanisms::{FreePath, PreMerge};
+use crate::policy::mechanisms::{FreePath, PreMerge, Prefetch};
 use crate::seam::event::Event;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::{CallCx, Shared};
@@ -93,7 +93,8 @@ fn free_blocks<M: Machine>(
     release: &impl Fn(Block) -> bool,
 ) {
     let shared = cx.shared;
-    for block in batch.blocks() {
+    let asked = if shared.mechanisms().prefetch == Prefetch::Off { &[] } else { batch.blocks() };
+    for block in asked {
         let (frame, order) = (block.frame(), block.order());
         // The descriptors that merging looks at, and the one that decides where the result goes.
         for near in [frame, frame.buddy(order), frame.align_down(order.up()).buddy(order.up())] {

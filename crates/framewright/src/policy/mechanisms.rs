@@ -216,6 +216,8 @@ switches! {
         Buddies = "buddies",
         /// Those as well where the halves of a split block go on their lists, before the first goes there.
         Halves = "halves",
+        /// None before the lock is taken: merging waits for each while it holds the lock (Linux ≤ 4.16 and ≥ 5.18).
+        Off = "off",
     }
     /// Costlier checks against wrong frees and writes after a free.
     hardened("hardened"): Hardened {

@@ -72,6 +72,7 @@ impl Mechanisms {
     const LINUX_6_1: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
         lock_place: LockPlace::BehindLists,
+        prefetch: Prefetch::Off,
         hygiene: Hygiene::Loose,
         watermark_boost: BoostFactor(15_000),
         compaction: Compaction::Scanners,

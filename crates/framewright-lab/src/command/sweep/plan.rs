@@ -14,7 +14,7 @@ use framewright_table::range;
 
 use super::super::file::{Over, check, replace};
 use super::super::output::{print, quoted};
-use super::super::runs::{ClockArgs, MACHINE, RunArgs};
+use super::super::runs::{JobArgs, MACHINE, RunArgs};
 
 /// Write down every cell, with all that its result depends on.
 ///
@@ -45,7 +45,7 @@ pub(super) struct Planning {
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1", value_parser = seeds)]
     seeds: Vec<(u64, u64)>,
     #[command(flatten)]
-    clock: ClockArgs,
+    job: JobArgs,
     /// Where the plan goes; - is the standard output.
     #[arg(long, short, value_name = "FILE", default_value = "plan.jsonl")]
     out: PathBuf,
@@ -97,7 +97,7 @@ impl Planning {
             mechanisms: self.mechanisms.clone(),
             cpus: self.cpus.clone(),
             seed: 1,
-            clock: self.clock.clone(),
+            job: self.job.clone(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Planning {
         }
         let seeds: Vec<String> = self.seeds.iter().map(|(first, last)| spelled(*first, *last)).collect();
         words.push(format!("--seeds {}", seeds.join(",")));
-        words.extend(self.clock.words());
+        words.extend(self.job.words());
         words.push(format!("-o {}", quoted(&self.out.display().to_string())));
         words.join(" ")
     }
