@@ -50,11 +50,14 @@ pub struct Model {
 /// Sockets, cores and threads.
 ///
 /// CPUs are numbered as Linux does on these machines: the first threads of all cores, socket by socket, then the second
-/// threads in that order. A node is a socket.
+/// threads in that order. A node is a socket, unless a package holds several nodes: each of them then counts as a socket
+/// here, and those of one package lie nearer to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Topology {
     /// Sockets, each a memory node.
     pub sockets: u16,
+    /// How many of them share a package; 1 where each has its own.
+    pub package: u16,
     /// Cores of a socket.
     pub cores: u16,
     /// Threads of a core.
@@ -79,6 +82,12 @@ impl Topology {
         self.core_of(cpu) / usize::from(self.cores)
     }
 
+    /// Returns whether two sockets are different parts of one package.
+    pub(crate) fn share_package(&self, one: usize, other: usize) -> bool {
+        let package = usize::from(self.package.max(1));
+        one != other && one / package == other / package
+    }
+
     /// Returns the picoseconds of `cycles` cycles.
     pub fn cycles(&self, cycles: f64) -> Ps {
         (cycles * 1e9 / self.khz as f64).round() as Ps
@@ -98,6 +107,12 @@ pub struct Latencies {
     pub hit: Ps,
     /// Another core's cache on this socket, modified.
     pub hitm: Ps,
+    /// A cache of another node of the package, clean.
+    pub die_hit: Ps,
+    /// A core's cache of another node of the package, modified, of a line whose home is the owner's node.
+    pub die_hitm_home_there: Ps,
+    /// A core's cache of another node of the package, modified, of a line with any other home.
+    pub die_hitm_home_here: Ps,
     /// A cache of another socket, clean.
     pub far_hit: Ps,
     /// A core's cache of another socket, modified, of a line whose home is the owner's node.
@@ -106,6 +121,8 @@ pub struct Latencies {
     pub far_hitm_home_here: Ps,
     /// The node's own memory.
     pub dram: Ps,
+    /// Memory of another node of the package.
+    pub die_dram: Ps,
     /// Another node's memory.
     pub far_dram: Ps,
 }

@@ -10,8 +10,8 @@ use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Sto
 impl Spec {
     /// Returns the machine as the simulator computes with it.
     ///
-    /// A machine of one socket has no latencies between sockets; the model then holds those within the socket. A curve
-    /// that a scaled point bends downwards is level there.
+    /// A machine of one socket has no latencies between sockets; the model then holds those within the socket. So it does
+    /// for nodes of a socket. A curve that a scaled point bends downwards is level there.
     pub fn model(&self) -> Model {
         let numbers = Numbers { spec: self, topology: self.topology() };
         Model {
@@ -58,9 +58,11 @@ impl Spec {
 
     fn topology(&self) -> Topology {
         let value = |path: &str| self.parameter(path).map_or(0.0, |parameter| parameter.value);
+        let package = value("topology.nodes").max(1.0) as u16;
         Topology {
-            sockets: value("topology.sockets") as u16,
-            cores: value("topology.cores") as u16,
+            sockets: value("topology.sockets") as u16 * package,
+            package,
+            cores: value("topology.cores") as u16 / package,
             threads: value("topology.threads") as u16,
             khz: (value("topology.clock") * 1e6).round() as u64,
         }
@@ -122,10 +124,14 @@ impl Numbers<'_> {
             llc: near("llc"),
             hit: near("hit"),
             hitm: near("hitm"),
+            die_hit: far("die_hit", "hit"),
+            die_hitm_home_there: far("die_hitm_home_there", "hitm"),
+            die_hitm_home_here: far("die_hitm_home_here", "hitm"),
             far_hit: far("far_hit", "hit"),
             far_hitm_home_there: far("far_hitm_home_there", "hitm"),
             far_hitm_home_here: far("far_hitm_home_here", "hitm"),
             dram: near("dram"),
+            die_dram: far("die_dram", "dram"),
             far_dram: far("far_dram", "dram"),
         }
     }

@@ -34,7 +34,7 @@ fn read(name: &str, table: &Table) -> Result<Spec, BadEntry> {
         match (find(table, &entry.path), entry.need) {
             (Some(value), _) => numbers.extend(numbers_of(entry, value)?),
             (None, Need::Always) => return Err((entry.path.clone(), "is missing".to_owned())),
-            (None, Need::Sockets | Need::Chosen | Need::Published | Need::PublishedSockets) => {}
+            (None, _) => {}
         }
     }
     let (published, parameters) =
@@ -176,17 +176,23 @@ fn is_machine(spec: &Spec, table: &Table) -> Result<(), BadEntry> {
     if cpus > MOST_CPUS as f64 {
         return Err(("topology".to_owned(), format!("makes {cpus} CPUs; at most {MOST_CPUS} can be simulated")));
     }
+    let nodes = spec.parameter("topology.nodes").map_or(1.0, |nodes| nodes.value);
+    if count("topology.cores") % nodes != 0.0 {
+        let what = format!("is {nodes}, which does not divide the {} cores of a socket", count("topology.cores"));
+        return Err(("topology.nodes".to_owned(), what));
+    }
     for entry in ENTRIES.iter() {
         let is_given = find(table, &entry.path).is_some();
-        match entry.need {
-            Need::Sockets if sockets > 1.0 && !is_given => {
-                return Err((entry.path.clone(), "is missing, and there is more than one socket".to_owned()));
-            }
+        let wrong = match entry.need {
+            Need::Sockets if sockets > 1.0 && !is_given => "is missing, and there is more than one socket",
+            Need::Nodes if nodes > 1.0 && !is_given => "is missing, and a socket has more than one node",
             Need::Sockets | Need::PublishedSockets if sockets == 1.0 && is_given => {
-                return Err((entry.path.clone(), "means nothing: there is one socket".to_owned()));
+                "means nothing: there is one socket"
             }
-            _ => {}
-        }
+            Need::Nodes | Need::PublishedNodes if nodes == 1.0 && is_given => "means nothing: a socket is one node",
+            _ => continue,
+        };
+        return Err((entry.path.clone(), wrong.to_owned()));
     }
     let model = spec.model();
     let (latency, capacity) = (model.latency, model.capacity);

@@ -15,6 +15,8 @@ pub(super) enum NumberKind {
     Size,
     /// How many sockets the machine has.
     Sockets,
+    /// How many memory nodes a socket has.
+    Nodes,
     /// How many cores a socket has.
     Cores,
     /// How many threads a core has.
@@ -45,6 +47,7 @@ impl NumberKind {
                 &[(Unit::Lines, 1.0, LINES), (Unit::Kib, 1.0, LINES / 16.0), (Unit::Mib, 1.0, LINES / 16384.0)]
             }
             NumberKind::Sockets => &[(Unit::Count, 1.0, 64.0)],
+            NumberKind::Nodes => &[(Unit::Count, 1.0, 16.0)],
             NumberKind::Cores => &[(Unit::Count, 1.0, 1024.0)],
             NumberKind::Threads => &[(Unit::Count, 1.0, 8.0)],
             NumberKind::Depth => &[(Unit::Count, 1.0, 64.0)],
@@ -66,7 +69,12 @@ impl NumberKind {
     pub(super) fn scales(self) -> bool {
         !matches!(
             self,
-            NumberKind::Sockets | NumberKind::Cores | NumberKind::Threads | NumberKind::Together | NumberKind::Entries
+            NumberKind::Sockets
+                | NumberKind::Nodes
+                | NumberKind::Cores
+                | NumberKind::Threads
+                | NumberKind::Together
+                | NumberKind::Entries
         )
     }
 }
@@ -78,12 +86,16 @@ pub(super) enum Need {
     Always,
     /// All machines with several sockets, and no other.
     Sockets,
+    /// All machines whose sockets have several nodes, and no other.
+    Nodes,
     /// Machines that override what follows from other numbers.
     Chosen,
     /// Machines of which it was published.
     Published,
     /// Machines with several sockets of which it was published.
     PublishedSockets,
+    /// Machines with several nodes a socket of which it was published.
+    PublishedNodes,
 }
 
 /// One number, or one curve, of a file.
@@ -138,13 +150,16 @@ fn rows(section: &str, need: Need, kind: NumberKind, names: &[&str]) -> Vec<Entr
     names.iter().map(|name| (format!("{section}.{name}"), kind, None, need)).collect()
 }
 
-/// Latencies, from near to far; those between sockets have a need of their own.
-fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<EntryRow> {
+/// Latencies, from near to far; those between sockets, and between nodes of a socket, have needs of their own.
+fn latencies(section: &str, [need, between_sockets, between_nodes]: [Need; 3]) -> Vec<EntryRow> {
+    let times = |need, names: &[&str]| rows(section, need, NumberKind::Time, names);
     [
-        rows(section, need, NumberKind::Time, &["l1", "l2", "llc", "hit", "hitm"]),
-        rows(section, between_sockets, NumberKind::Time, &["far_hit", "far_hitm_home_there", "far_hitm_home_here"]),
-        rows(section, need, NumberKind::Time, &["dram"]),
-        rows(section, between_sockets, NumberKind::Time, &["far_dram"]),
+        times(need, &["l1", "l2", "llc", "hit", "hitm"]),
+        times(between_nodes, &["die_hit", "die_hitm_home_there", "die_hitm_home_here"]),
+        times(between_sockets, &["far_hit", "far_hitm_home_there", "far_hitm_home_here"]),
+        times(need, &["dram"]),
+        times(between_nodes, &["die_dram"]),
+        times(between_sockets, &["far_dram"]),
     ]
     .concat()
 }
@@ -152,13 +167,14 @@ fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<EntryRow> 
 /// Parts of the machine, and the speed of its caches and memories.
 fn machine() -> Vec<EntryRow> {
     use Need::Always;
-    use NumberKind::{Clock, Cores, Depth, Entries, Factor, Share, Size, Sockets, Threads, Time, Together};
+    use NumberKind::{Clock, Cores, Depth, Entries, Factor, Nodes, Share, Size, Sockets, Threads, Time, Together};
     [
         rows("topology", Always, Sockets, &["sockets"]),
+        rows("topology", Need::Chosen, Nodes, &["nodes"]),
         rows("topology", Always, Cores, &["cores"]),
         rows("topology", Always, Threads, &["threads"]),
         rows("topology", Always, Clock, &["clock"]),
-        latencies("latency", Always, Need::Sockets),
+        latencies("latency", [Always, Need::Sockets, Need::Nodes]),
         rows("capacity", Always, Size, &["l1", "l2", "llc"]),
         rows("occupancy", Always, Time, &["read"]),
         rows("occupancy", Always, Share, &["own"]),
@@ -203,7 +219,7 @@ fn costs() -> Vec<EntryRow> {
 /// Returns the rows that a latency checker printed.
 fn published() -> Vec<EntryRow> {
     [
-        latencies(PUBLISHED, Need::Published, Need::PublishedSockets),
+        latencies(PUBLISHED, [Need::Published, Need::PublishedSockets, Need::PublishedNodes]),
         rows(PUBLISHED, Need::Published, NumberKind::Bandwidth, &["peak"]),
         vec![(format!("{PUBLISHED}.loaded"), NumberKind::Time, Some(NumberKind::Bandwidth), Need::Published)],
     ]

@@ -14,7 +14,7 @@
 //! line.
 
 use crate::memory::controllers::Controllers;
-use crate::model::{Model, Ps};
+use crate::model::{Model, Ps, Topology};
 
 /// No core, no CPU.
 pub(crate) const NONE: u16 = u16::MAX;
@@ -77,7 +77,7 @@ pub(crate) enum Source {
     Own,
     /// On the same socket.
     Near,
-    /// On another socket.
+    /// On another socket, or on another node of this one.
     Far,
     /// In memory.
     Memory,
@@ -110,6 +110,7 @@ pub(crate) struct Directory {
     width: usize,
     /// Socket of each core.
     sockets: Vec<u8>,
+    topology: Topology,
     socket_fills: Vec<u32>,
     core_fills: Vec<Fills>,
     /// For each core, the line that one of its threads waited for last, and when it arrives. The other thread waits for
@@ -128,31 +129,44 @@ struct Distances {
     l1: Ps,
     l2: Ps,
     llc: Ps,
-    hit: Ps,
-    hitm: Ps,
-    far_hit: Ps,
-    far_hitm_home_there: Ps,
-    far_hitm_home_here: Ps,
-    dram: Ps,
-    far_dram: Ps,
+    /// By [`Directory::step`] between the two sockets.
+    steps: [Transfers; 3],
 }
+
+/// Latencies of lines that come from a socket or its memory.
+#[derive(Clone, Copy, Debug)]
+struct Transfers {
+    hit: Ps,
+    hitm_home_there: Ps,
+    hitm_home_here: Ps,
+    dram: Ps,
+}
+
+/// A socket to itself, to another of its package, and to one of another package.
+const WITHIN: usize = 0;
+const PACKAGE: usize = 1;
+const FARTHEST: usize = 2;
 
 impl Distances {
     fn of(model: &Model) -> Distances {
         let l = &model.latency;
         let loaded = |ps: Ps| ps * Ps::from(model.memory.load_permille) / 1000;
+        let transfers = |hit, there, here, dram| Transfers {
+            hit: loaded(hit),
+            hitm_home_there: loaded(there),
+            hitm_home_here: loaded(here),
+            dram: loaded(dram),
+        };
         Distances {
             // Not the latency: work that does not depend on the load overlaps with it.
             l1: model.costs.hit,
             l2: l.l2,
             llc: loaded(l.llc),
-            hit: loaded(l.hit),
-            hitm: loaded(l.hitm),
-            far_hit: loaded(l.far_hit),
-            far_hitm_home_there: loaded(l.far_hitm_home_there),
-            far_hitm_home_here: loaded(l.far_hitm_home_here),
-            dram: loaded(l.dram),
-            far_dram: loaded(l.far_dram),
+            steps: [
+                transfers(l.hit, l.hitm, l.hitm, l.dram),
+                transfers(l.die_hit, l.die_hitm_home_there, l.die_hitm_home_here, l.die_dram),
+                transfers(l.far_hit, l.far_hitm_home_there, l.far_hitm_home_here, l.far_dram),
+            ],
         }
     }
 }
@@ -181,6 +195,7 @@ impl Directory {
             sharers: vec![0; lines * width],
             width,
             sockets: (0..sockets * cores).map(|core| (core / cores) as u8).collect(),
+            topology: model.topology,
             socket_fills: vec![0; sockets],
             core_fills: vec![Fills::default(); sockets * cores],
             arriving: vec![(usize::MAX, 0); sockets * cores],
@@ -226,23 +241,33 @@ impl Directory {
         }
     }
 
-    /// Returns whether another core has a copy: on `core`'s socket, and elsewhere.
-    fn others(&self, line: usize, core: u16) -> (bool, bool) {
+    /// Returns how far apart two sockets are: an index of [`Distances::steps`].
+    fn step(&self, one: usize, other: usize) -> usize {
+        if one == other {
+            WITHIN
+        } else if self.topology.share_package(one, other) {
+            PACKAGE
+        } else {
+            FARTHEST
+        }
+    }
+
+    /// Returns how far away the nearest and the farthest copy of other cores are; `None` without such a copy.
+    fn others(&self, line: usize, core: u16) -> Option<(usize, usize)> {
         let own = self.socket(core);
-        let (mut near, mut far) = (false, false);
+        let mut found: Option<(usize, usize)> = None;
         for (i, &word) in self.sharers[line * self.width..][..self.width].iter().enumerate() {
             let mut rest = word;
             while rest != 0 {
                 let other = (i * 64) as u16 + rest.trailing_zeros() as u16;
                 rest &= rest - 1;
                 if other != core {
-                    let here = self.socket(other) == own;
-                    near |= here;
-                    far |= !here;
+                    let step = self.step(self.socket(other), own);
+                    found = Some(found.map_or((step, step), |(near, far)| (near.min(step), far.max(step))));
                 }
             }
         }
-        (near, far)
+        found
     }
 
     /// Returns whether a core has a copy of a line that another touched last.
@@ -373,12 +398,9 @@ impl Directory {
     ///
     /// That is the place of the farthest other copy, the latency, and how long the line is busy.
     fn upgrade(&self, line: usize, core: u16) -> (Source, Ps, Ps) {
-        let (source, latency) = match self.others(line, core) {
-            (_, true) => (Source::Far, self.latency.far_hit),
-            (true, false) => (Source::Near, self.latency.hit),
-            (false, false) => return (Source::Own, self.latency.l1, 0),
-        };
-        (source, latency, latency * self.own_permille / 1000)
+        let Some((_, farthest)) = self.others(line, core) else { return (Source::Own, self.latency.l1, 0) };
+        let latency = self.latency.steps[farthest].hit;
+        (cache(farthest), latency, latency * self.own_permille / 1000)
     }
 
     /// Returns from where a line comes, the latency, and how long it is busy.
@@ -400,33 +422,38 @@ impl Directory {
         let is_kept = self.is_kept(state);
         if is_kept && state.owner != NONE && state.owner != core {
             let there = self.socket(state.owner);
-            let is_near = there == socket;
-            let latency = match (is_near, state.dirty) {
-                (true, true) => l.hitm,
-                (true, false) => l.hit,
-                (false, true) if usize::from(state.home) == there => l.far_hitm_home_there,
-                (false, true) => l.far_hitm_home_here,
-                (false, false) => l.far_hit,
+            let step = self.step(there, socket);
+            let from = &l.steps[step];
+            let latency = match state.dirty {
+                false => from.hit,
+                true if usize::from(state.home) == there => from.hitm_home_there,
+                true => from.hitm_home_here,
             };
-            return (if is_near { Source::Near } else { Source::Far }, latency, busy(latency));
+            return (cache(step), latency, busy(latency));
         }
-        if is_kept && state.owner == NONE {
-            let held = |latency| if access.writes() { busy(latency) } else { self.read };
-            match self.others(line, core) {
-                (near, far) if far && (access.writes() || !near) => return (Source::Far, l.far_hit, held(l.far_hit)),
-                (true, _) => return (Source::Near, l.hit, held(l.hit)),
-                _ => {}
-            }
+        if is_kept
+            && state.owner == NONE
+            && let Some((nearest, farthest)) = self.others(line, core)
+        {
+            // A write waits until the farthest copy is gone.
+            let step = if access.writes() { farthest } else { nearest };
+            let latency = l.steps[step].hit;
+            return (cache(step), latency, if access.writes() { busy(latency) } else { self.read });
         }
         if state.last != NONE {
             let there = self.socket(state.last);
             if self.socket_fills[there].wrapping_sub(state.llc_stamp) < self.capacity.llc {
-                let (source, latency) = if there == socket { (Source::Near, l.llc) } else { (Source::Far, l.far_hit) };
-                return (source, latency, busy(latency));
+                let step = self.step(there, socket);
+                let latency = if step == WITHIN { l.llc } else { l.steps[step].hit };
+                return (cache(step), latency, busy(latency));
             }
         }
-        let home = usize::from(state.home);
-        let idle = if home == socket { l.dram } else { l.far_dram };
+        let idle = l.steps[self.step(usize::from(state.home), socket)].dram;
         (Source::Memory, idle, busy(idle))
     }
+}
+
+/// Returns what a cache that is so far away counts as.
+fn cache(step: usize) -> Source {
+    if step == WITHIN { Source::Near } else { Source::Far }
 }

@@ -119,22 +119,32 @@ fn at_rest(model: &Model, name: &str) -> Result<Option<(&'static str, f64)>, Mlc
     let [l1, l2, llc] = [capacity.l1, capacity.l2, capacity.llc].map(|lines| lines as usize);
     let cores = usize::from(model.topology.cores);
     let near = (cores > 1).then_some(1);
-    let far = (model.topology.sockets > 1).then_some(cores);
+    let [sockets, package] = [model.topology.sockets, model.topology.package].map(usize::from);
+    let die = (package > 1).then_some(cores);
+    let far = (sockets > package).then_some(package * cores);
     let (what, chase) = match name {
         "l1" => ("first-level cache", Chase::again(l1 / 2)),
         "l2" => ("second-level cache", Chase::again(l1 + l1.min(l2.saturating_sub(l1)) / 2)),
         "llc" => ("last-level cache", Chase::again(l2 + l2.min(llc.saturating_sub(l2)) / 2)),
         "hit" => ("L2->L2 HIT, same socket", near.map(|other| Chase::after(other, Before::Read, 0))),
         "hitm" => ("L2->L2 HITM, same socket", near.map(|other| Chase::after(other, Before::Write, 0))),
-        "far_hit" => ("L2->L2 HIT, other socket", far.map(|other| Chase::after(other, Before::Read, 1))),
+        "die_hit" => ("L2->L2 HIT, other node, same socket", die.map(|other| Chase::after(other, Before::Read, 1))),
+        "die_hitm_home_there" => {
+            ("L2->L2 HITM, other node, home at writer", die.map(|other| Chase::after(other, Before::Write, 1)))
+        }
+        "die_hitm_home_here" => {
+            ("L2->L2 HITM, other node, home at reader", die.map(|other| Chase::after(other, Before::Write, 0)))
+        }
+        "far_hit" => ("L2->L2 HIT, other socket", far.map(|other| Chase::after(other, Before::Read, package))),
         "far_hitm_home_there" => {
-            ("L2->L2 HITM, other socket, home at writer", far.map(|other| Chase::after(other, Before::Write, 1)))
+            ("L2->L2 HITM, other socket, home at writer", far.map(|other| Chase::after(other, Before::Write, package)))
         }
         "far_hitm_home_here" => {
             ("L2->L2 HITM, other socket, home at reader", far.map(|other| Chase::after(other, Before::Write, 0)))
         }
         "dram" => ("memory, own node", Some(Chase::fresh(0))),
-        "far_dram" => ("memory, other node", far.map(|_| Chase::fresh(1))),
+        "die_dram" => ("memory, other node of the socket", die.map(|_| Chase::fresh(1))),
+        "far_dram" => ("memory, other node", far.map(|_| Chase::fresh(package))),
         _ => return Ok(None),
     };
     match chase {

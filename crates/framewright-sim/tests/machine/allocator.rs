@@ -12,17 +12,21 @@ use framewright_sim::stage::{Descriptors, arena_for, boot};
 fn model() -> Model {
     Model {
         name: "test".into(),
-        topology: Topology { sockets: 2, cores: 28, threads: 2, khz: 2_500_000 },
+        topology: Topology { sockets: 2, package: 1, cores: 28, threads: 2, khz: 2_500_000 },
         latency: Latencies {
             l1: 1600,
             l2: 5600,
             llc: 20_000,
             hit: 42_000,
             hitm: 46_000,
+            die_hit: 42_000,
+            die_hitm_home_there: 46_000,
+            die_hitm_home_here: 46_000,
             far_hit: 90_000,
             far_hitm_home_there: 108_000,
             far_hitm_home_here: 110_000,
             dram: 84_000,
+            die_dram: 84_000,
             far_dram: 136_000,
         },
         capacity: Capacity { l1: 512, l2: 16384, llc: 600_000 },

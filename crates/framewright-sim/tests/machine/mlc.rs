@@ -66,18 +66,20 @@ fn two_runs_print_the_same() {
 }
 
 /// Each row finds its own parameter: a model in which one latency is a tenth longer prints that row, and no other, a
-/// tenth too long.
+/// tenth too long. The second machine has several nodes a socket.
 #[test]
 fn a_wrong_latency_is_noticed_in_its_row() {
-    let spec = machine::named("generic").unwrap();
-    let rows: Vec<String> = table(&spec).rows.into_iter().map(|row| row.path).collect();
-    assert_eq!(rows.len(), 10);
-    for path in &rows {
-        let name = path.strip_prefix("mlc.").unwrap();
-        let wrong = table(&spec.scaled(&format!("latency.{name}"), 1.1).unwrap());
-        for row in &wrong.rows {
-            let expected = if row.path == *path { 10.0 } else { 0.0 };
-            assert!((row.error_percent - expected).abs() < 0.5, "with a longer {name}: {wrong}");
+    for (machine, count) in [("generic", 10), ("zen1-2x32", 11)] {
+        let spec = machine::named(machine).unwrap();
+        let rows: Vec<String> = table(&spec).rows.into_iter().map(|row| row.path).collect();
+        assert_eq!(rows.len(), count);
+        for path in &rows {
+            let name = path.strip_prefix("mlc.").unwrap();
+            let wrong = table(&spec.scaled(&format!("latency.{name}"), 1.1).unwrap());
+            for row in &wrong.rows {
+                let expected = if row.path == *path { 10.0 } else { 0.0 };
+                assert!((row.error_percent - expected).abs() < 0.5, "with a longer {name}: {wrong}");
+            }
         }
     }
 }
