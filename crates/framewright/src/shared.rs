@@ -43,6 +43,8 @@ record! {
         ///
         /// [`ZoneIdx::NONE`] where the mechanisms check every request.
         pub(crate) fixed fast_zones: [ZoneIdx; ZoneKind::COUNT] = [ZoneIdx::NONE; ZoneKind::COUNT],
+        /// Zone that a request without a policy tries first, by highest kind; [`ZoneIdx::NONE`] if there is none.
+        pub(crate) fixed near_zones: [ZoneIdx; ZoneKind::COUNT] = [ZoneIdx::NONE; ZoneKind::COUNT],
         /// Whether a free on this CPU checks only that the block is allocated.
         pub(crate) fixed has_fast_path: bool,
         /// Whether the CPU was reported to have stopped for good.
@@ -63,6 +65,12 @@ impl<M: Machine> Cpu<M> {
     #[inline(always)]
     pub(crate) fn fast_zone(&self, highest: ZoneKind) -> Option<ZoneIdx> {
         if M::MAY_BE_FAST { self.fast_zones.get(highest.index()).copied() } else { None }
+    }
+
+    /// Returns the zone that a request without a policy tries first, by the highest kind that it may use.
+    #[inline(always)]
+    pub(crate) fn near_zone(&self, highest: ZoneKind) -> Option<ZoneIdx> {
+        self.near_zones.get(highest.index()).copied()
     }
 }
 

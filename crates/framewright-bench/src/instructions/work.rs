@@ -14,12 +14,22 @@ use crate::instructions::kernel::{GsKernel, Keeping, Keeps, KeepsNone, KernelMac
 use crate::instructions::steps::Counting;
 
 /// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
-/// memory above a hole. And plain calls with `hardened=poison`, on a machine that has no memory to fill.
-pub const VARIANTS: [&str; 9] =
-    ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above", "hardened"];
+/// memory above a hole. Plain calls with `hardened=poison`, on a machine that has no memory to fill. And plain calls
+/// with the mechanisms of Linux 6.1.
+pub const VARIANTS: [&str; 10] =
+    ["plain", "wrapped", "local", "handle", "bulk", "plain-above", "local-above", "bulk-above", "hardened", "linux"];
 /// The ways of a kernel: a constant request, one that only the caller knows, through `Allocator::local`, and in bulk.
-pub const KERNEL_VARIANTS: [&str; 7] =
-    ["kernel", "kernel-above", "kernel-wrapped", "kernel-local", "kernel-handle", "kernel-bulk", "kernel-kit"];
+/// And a constant request with the mechanisms of Linux 6.1.
+pub const KERNEL_VARIANTS: [&str; 8] = [
+    "kernel",
+    "kernel-above",
+    "kernel-wrapped",
+    "kernel-local",
+    "kernel-handle",
+    "kernel-bulk",
+    "kernel-kit",
+    "kernel-linux",
+];
 /// The allocator of a kernel with the kit.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 static PAGES: Framewright<GsKernel> = Framewright::new();
@@ -41,8 +51,11 @@ pub fn work<M: Machine>(
 ) -> Result<(), String> {
     let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
     let map = if variant.ends_with("-above") { &regions[..] } else { &regions[1..] };
-    let hardened = if variant == "hardened" { Hardened::Poison } else { Hardened::Off };
-    let mechanisms = Mechanisms { hardened, ..Mechanisms::DEFAULT };
+    let mechanisms = match variant {
+        "hardened" => Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT },
+        "linux" | "kernel-linux" => Mechanisms::LINUX_6_1,
+        _ => Mechanisms::DEFAULT,
+    };
     let config = Config { mechanisms, ..Config::new(map, cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     let mut storage = Storage::new(&layout);
@@ -66,7 +79,7 @@ fn call<M: Machine>(
         }
         "bulk" => counted::all(&Bulk(allocator), batches),
         "wrapped" => counted::all(&Wrapped::new(allocator), batches),
-        "plain" | "hardened" | "kernel" | "kit" => counted::all(&Pages(allocator), batches),
+        "plain" | "hardened" | "linux" | "kernel" | "kit" => counted::all(&Pages(allocator), batches),
         _ => return Err(format!("{variant}: there is no such variant")),
     }
     let zones = (0..4).filter_map(|kind| allocator.zone(ZoneIdx(kind)));

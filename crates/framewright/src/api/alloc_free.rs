@@ -101,7 +101,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[inline(never)]
     pub(crate) fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
-        if let Some(pfn) = self.fast.with_any(|fast| self.alloc_of_another_run(fast, request)) {
+        if !self.world.has_marked_path()
+            && let Some(pfn) = self.fast.with_any(|fast| self.alloc_of_another_run(fast, request))
+        {
             return Ok(pfn);
         }
         let tried = self.world.pinned_now(|cx| self.world.alloc_pinned(cx, request));
@@ -218,7 +220,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(never)]
     pub(crate) fn free_cached_or_slow(pfn: Pfn, allocator: &Self, order: Order) -> Result<(), FreeError> {
         let world = &allocator.world;
-        if allocator.fast.with_any(|fast| fast.free_elsewhere(world, pfn, order)).is_some() {
+        if !world.has_marked_path()
+            && allocator.fast.with_any(|fast| fast.free_elsewhere(world, pfn, order)).is_some()
+        {
             return Ok(());
         }
         match world.pinned_now(|cx| world.free_cached(cx, pfn, order)) {

@@ -414,6 +414,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// has no route here or the lists are in use.
     #[inline]
     pub(crate) fn alloc_pinned(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Result<Frame, Option<Plan>> {
+        if let Some(frame) = self.alloc_marked(cx, request) {
+            return Ok(frame);
+        }
         if !M::MAY_BE_FAST {
             return Err(None);
         }
@@ -454,13 +457,13 @@ impl<'a, M: Machine> World<'a, M> {
     /// needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
-        if !M::MAY_BE_FAST {
+        if self.shared.mechanisms().is_hardened() {
             return false;
         }
         self.shared.machine.step(Step::Behind);
         let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
-        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.has_fast_path()) else { return false };
+        let Some(frame) = frames.frame(pfn).filter(allocated) else { return false };
         let pageblock = frames.pageblock(frame);
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };

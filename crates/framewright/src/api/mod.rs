@@ -23,4 +23,5 @@ pub(crate) mod allocator;
 pub(crate) mod fast_bulk;
 pub(crate) mod fast_ops;
 pub(crate) mod fast_path;
+mod marked_path;
 pub(crate) mod seen;

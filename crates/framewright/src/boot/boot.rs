@@ -302,14 +302,15 @@ fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
 fn place_cpus<M: Machine>(config: &Sizes<'_, M>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus.iter().cycle()) {
-        if !M::MAY_BE_FAST {
+        if !M::MAY_BE_FAST && !M::MAY_BE_MARKED {
             cpu.node = node;
             continue;
         }
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
-        let zone = |kind| first(kind).filter(|_| has_fast_path).unwrap_or(ZoneIdx::NONE);
-        (cpu.node, cpu.has_fast_path, cpu.fast_zones) = (node, has_fast_path, ZoneKind::ALL.map(zone));
+        let near = ZoneKind::ALL.map(|kind| first(kind).unwrap_or(ZoneIdx::NONE));
+        (cpu.node, cpu.has_fast_path, cpu.near_zones) = (node, has_fast_path, near);
+        cpu.fast_zones = if has_fast_path { near } else { [ZoneIdx::NONE; ZoneKind::COUNT] };
     }
 }
 

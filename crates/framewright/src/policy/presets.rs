@@ -69,7 +69,7 @@ impl Mechanisms {
     };
 
     /// Linux 6.1, with its background work.
-    const LINUX_6_1: Mechanisms = Mechanisms {
+    pub const LINUX_6_1: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
         lock_place: LockPlace::BehindLists,
         prefetch: Prefetch::Off,

@@ -76,6 +76,12 @@ impl Mechanisms {
         self.has_depot() && self.needs_interrupts_apart() && !self.marks_bind_cached() && !self.is_hardened() && !counts
     }
 
+    /// Returns whether a per-CPU list may serve a request after no check but that of its zone's mark.
+    #[inline(always)]
+    pub(crate) const fn allows_marked_path(&self) -> bool {
+        self.marks_bind_cached() && !self.is_hardened()
+    }
+
     /// Returns whether interrupts must have lists of their own, or never call the allocator.
     #[inline(always)]
     pub(crate) const fn needs_interrupts_apart(&self) -> bool {

@@ -47,6 +47,8 @@ macro_rules! compiled {
 compiled! {
     /// Whether per-CPU lists may serve requests and accept frees without a check.
     MAY_BE_FAST = allows_fast_path;
+    /// Whether per-CPU lists may serve requests after a look at their zone's mark.
+    MAY_BE_MARKED = allows_marked_path;
     /// Whether depots may have magazines.
     MAY_STORE = has_depot;
     /// Whether free blocks may stay unmerged.

@@ -247,6 +247,16 @@ impl<M: Machine> Zone<M> {
         may_take(self.stat.memory_racy(&shared.stats, self.idx)) || exact().is_some_and(may_take)
     }
 
+    /// Returns whether the zone is above its mark by as many counts as are at hand.
+    ///
+    /// Like [`Zone::may_take_racy`] for a single frame, which may say yes where this says no.
+    #[inline]
+    pub(crate) fn is_above_racy(&self, shared: &Shared<'_, M>, highest: ZoneKind, alloc_flags: AllocFlags) -> bool {
+        shared.machine.step(Step::Watermark);
+        let memory = self.stat.memory_racy(&shared.stats, self.idx);
+        is_above(Order(0), memory, self.kept_from(Order(0), highest, alloc_flags), alloc_flags)
+    }
+
     /// Returns whether the marks would allow a request with `more` free frames.
     ///
     /// Those frames are assumed to be in blocks as large as the request wants.

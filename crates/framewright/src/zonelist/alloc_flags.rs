@@ -14,13 +14,18 @@ pub(crate) fn keeps_reserve(plan: &Plan, alloc_flags: AllocFlags) -> bool {
 ///
 /// It keeps above the low mark and mixes no mobilities.
 pub(crate) fn first_alloc_flags(plan: &Plan) -> AllocFlags {
+    first_alloc_flags_of(plan.migratetype)
+}
+
+/// Like [`first_alloc_flags`], for a request of this mobility.
+pub(crate) fn first_alloc_flags_of(migratetype: MigrateType) -> AllocFlags {
     AllocFlags {
         mark: Mark::Low,
         no_watermarks: false,
         high: false,
         harder: false,
         highatomic: false,
-        cma: plan.migratetype == MigrateType::Movable,
+        cma: migratetype == MigrateType::Movable,
         nofragment: true,
         stall: false,
         unboosted: false,

@@ -18,7 +18,7 @@
 use crate::pcp::pcp::Pcp;
 use crate::pcp::pcp_guard::{PcpGuard, Pcps};
 use crate::policy::mechanisms::{NumaRead, NumaStat};
-use crate::seam::machine::{Machine, Ordering, Word};
+use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::{NumaItem, ZoneEvent, ZoneEvents};
 use crate::stat::zone_diffs::ZoneDiffs;
@@ -132,7 +132,10 @@ impl<M: Machine> Pcps<'_, M> {
                 return;
             }
             let kept = stats.diffs(cx.cpu, idx).filter(|_| holds_lists);
-            items.into_iter().flatten().for_each(|item| stats.count_numa(&zone.stat, item, kept));
+            for item in items.into_iter().flatten() {
+                cx.shared.machine.step(Step::NumaCount);
+                stats.count_numa(&zone.stat, item, kept);
+            }
             if !is_hit {
                 stats.count_numa(&preferred.stat, NumaItem::Foreign, None);
             }
