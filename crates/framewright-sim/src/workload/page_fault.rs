@@ -30,7 +30,7 @@ use framewright_ops::rng::Rng;
 use framewright_ops::zones;
 
 use super::floor::{BATCH, Floor, Trouble};
-use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
+use super::lru::{GATHER, Lru, LruLists};
 use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::sim::Sim;
 use crate::model::MS;
@@ -48,7 +48,8 @@ settings! {
         unmap: u32 = 400, 0..=1_000_000, "cycles to unmap a page";
         zero: bool = true, 0..=1, "whether pages are filled with zeros, at the node's memory controller";
         lru: LruLists = LruLists::Off, 0..=2,
-            "LRU lists, 15 pages on and 32 off at a time: off; lock, one CPU after the other; smp, many at once";
+            "LRU lists, a pagevec on and 32 pages off at a time: off; lock, one CPU after the other; smp, many at once";
+        pagevec: u32 = 15, 1..=512, "pages of a pagevec: 14 up to Linux 4.15, then 15, and 31 since 6.9";
     }
 }
 
@@ -225,7 +226,7 @@ impl Processes<'_> {
             }
             held.push(pfn);
             self.lru.iter().for_each(|lru| lru.hold(pfn));
-            if held.len() - added == PAGEVEC {
+            if held.len() - added == self.settings.pagevec as usize {
                 self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
                 added = held.len();
             }

@@ -15,8 +15,6 @@ use crate::stage::Descriptors;
 use crate::workload::floor::{BATCH, Floor};
 use crate::workload::play::Ground;
 
-/// Pages that are added to a list at a time, as in Linux (`PAGEVEC_SIZE`).
-pub(crate) const PAGEVEC: usize = 15;
 /// Pages that are unmapped before the first comes off its list (`MAX_GATHER_BATCH`).
 ///
 /// A page has room for this many pointers beside the batch's own words.

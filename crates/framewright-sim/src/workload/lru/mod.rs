@@ -1,8 +1,8 @@
 //! The LRU lists of pages in use, and their lock: what a page fault costs besides the allocator.
 //!
-//! Each node has a list of its pages. A process gathers the pages that it faults in and adds them to the list
-//! [`PAGEVEC`] at a time. When it unmaps, up to 32 come off the list at a time. The lists and the lock are the core's
-//! own (`smp_list.rs`, `queued.rs`).
+//! Each node has a list of its pages. A process gathers the pages that it faults in and adds them to the list a pagevec
+//! at a time ([`super::PageFault1::pagevec`]). When it unmaps, up to 32 come off the list at a time. The lists and the
+//! lock are the core's own (`smp_list.rs`, `queued.rs`).
 //!
 //! - [`LruLists::Lock`]: as in Linux, a CPU holds the node's lock alone and changes the list page by page.
 //! - [`LruLists::Smp`]: many CPUs change the list at once and share the lock. A batch is added by one splice, and each
@@ -45,4 +45,4 @@ mod check;
 mod lru_lists;
 
 pub use lru_lists::LruLists;
-pub(crate) use lru_lists::{GATHER, Lru, PAGEVEC};
+pub(crate) use lru_lists::{GATHER, Lru};
