@@ -171,7 +171,7 @@ impl Play for Looping {
         let mut held = vec![Pfn(0); self.shape.blocks as usize];
         let loops = self.shape.loops();
         if self.shape.spread != 0 {
-            floor.work(here::below(self.shape.spread));
+            here::idle(floor.model.topology.cycles(f64::from(here::below(self.shape.spread))));
         }
         while floor.goes_on() {
             for _ in 0..loops {
