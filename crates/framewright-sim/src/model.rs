@@ -50,7 +50,7 @@ pub struct Model {
 /// Sockets, cores and threads.
 ///
 /// CPUs are numbered as Linux does on these machines: the first threads of all cores, socket by socket, then the second
-/// threads in that order. A node is a socket, unless a package holds several nodes: each of them then counts as a socket
+/// threads in that order. A node is a socket, unless a package holds several nodes: each then counts as a socket
 /// here, and those of one package lie nearer to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Topology {

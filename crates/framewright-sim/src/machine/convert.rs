@@ -10,8 +10,8 @@ use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Sto
 impl Spec {
     /// Returns the machine as the simulator computes with it.
     ///
-    /// A machine of one socket has no latencies between sockets; the model then holds those within the socket. So it does
-    /// for nodes of a socket. A curve that a scaled point bends downwards is level there.
+    /// A machine of one socket has no latencies between sockets; the model then holds those within the socket. So it
+    /// does for nodes of a socket. A curve that a scaled point bends downwards is level there.
     pub fn model(&self) -> Model {
         let numbers = Numbers { spec: self, topology: self.topology() };
         Model {
