@@ -8,6 +8,7 @@
 
 pub mod command;
 mod smoke;
+pub mod checker;
 pub mod path;
 mod storm;
 pub mod time_bench;

@@ -60,7 +60,7 @@ pub(crate) fn clock_cost() -> Duration {
 }
 
 /// Counted against the clock for 20 ms, which is good to some parts in a million.
-fn tsc_ghz() -> Option<f64> {
+pub(crate) fn tsc_ghz() -> Option<f64> {
     let (start, from) = (Instant::now(), cycles()?);
     while start.elapsed() < Duration::from_millis(20) {
         std::hint::spin_loop();

@@ -10,6 +10,7 @@ use std::io;
 use framewright::request::GFP_KERNEL;
 use framewright::{AllocError, BootError, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation};
 use framewright_bench::Trouble;
+use framewright_bench::checker::HostError;
 use framewright_sim::machine::MachineError;
 use framewright_sim::mlc::MlcError;
 use framewright_sim::run::{Deadlock, ScheduleError, SetupError};
@@ -250,6 +251,21 @@ fn of_views_and_comparisons() {
             path: "order 0".to_owned(), native: "2.0".to_owned(), what: "an instruction", found: "-0.1".to_owned(),
         },
         CalibrateError::Machine(_) => MachineError::Unknown { name: "nowhere".to_owned() }.into(),
+    );
+}
+
+#[test]
+fn of_this_machine() {
+    let (path, what) = ("/sys/devices/system/cpu/online".to_owned(), "no such file".to_owned());
+    every!(HostError:
+        HostError::Unreadable { .. } => HostError::Unreadable { path: path.clone(), what: what.clone() },
+        HostError::Malformed { .. } =>
+            HostError::Malformed { path: path.clone(), text: "0-".to_owned(), wanted: "list of CPUs" },
+        HostError::Uneven { .. } =>
+            HostError::Uneven { part: "sockets", of: "cores", counts: "4, 3".to_owned() },
+        HostError::NoCache { .. } => HostError::NoCache { path: "/sys/devices/system/cpu/cpu0/cache".to_owned(), level: 2 },
+        HostError::Pin { .. } => HostError::Pin { cpu: 3, what: "Invalid argument (os error 22)".to_owned() },
+        HostError::Memory { .. } => HostError::Memory { mib: 64, what: "Cannot allocate memory (os error 12)".to_owned() },
     );
 }
 

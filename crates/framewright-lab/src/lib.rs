@@ -10,6 +10,7 @@
 mod errors;
 pub mod experiments;
 pub mod calibrate;
+pub mod machine_check;
 pub mod top;
 pub mod sweep;
 pub mod compare;

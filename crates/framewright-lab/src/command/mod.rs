@@ -13,6 +13,7 @@ pub(crate) mod sim;
 pub(crate) mod sweep;
 pub(crate) mod reproduce;
 pub(crate) mod calibrate;
+pub(crate) mod machine;
 pub(crate) mod compare;
 pub(crate) mod stress;
 pub(crate) mod ops;

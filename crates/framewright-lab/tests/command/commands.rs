@@ -141,6 +141,16 @@ const OUTPUTS: &[(&str, &str, Kept)] = &[
     ),
     ("calibrate", "json", In("framewright-lab/tests/command/snapshots/command__calibrate__the_same_as_json.snap")),
     (
+        "machine check",
+        "text",
+        In("framewright-lab/tests/command/snapshots/command__machine_check__measurements_become_a_machine.snap"),
+    ),
+    (
+        "machine check",
+        "json",
+        In("framewright-lab/tests/command/snapshots/command__machine_check__the_check_as_json.snap"),
+    ),
+    (
         "compare",
         "text",
         In("framewright-lab/tests/reports/snapshots/reports__compare__changes_are_told_with_how_sure_they_are.snap"),

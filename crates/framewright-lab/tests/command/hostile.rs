@@ -55,6 +55,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     ("reproduce", &["BAD", "zone-lock --report BAD/x", "all --quick --bands BAD/x"]),
     ("calibrate", &["--machine IN:machine --rounds 1", "--machine BAD", "--quick --out BAD/x.toml"]),
+    ("machine", &["BAD"]),
+    ("machine check", &["DIR/x.txt --machine IN:machine", "DIR/x.toml --machine BAD", "BAD/x.toml", "BAD"]),
     (
         "compare",
         &[

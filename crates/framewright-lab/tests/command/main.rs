@@ -7,6 +7,7 @@ mod errors;
 mod escapes;
 mod explain;
 mod hostile;
+mod machine_check;
 mod messages;
 mod ops;
 mod output;

@@ -16,6 +16,7 @@
 //! A file also holds the rows that a latency checker printed on such a machine (`[mlc]`). They are no parameters: a
 //! simulated latency checker must print them in turn.
 
+mod assemble;
 mod lookup;
 mod read;
 mod write;
@@ -26,6 +27,7 @@ mod built_in;
 mod schema;
 mod origin;
 
+pub use assemble::assemble;
 pub use built_in::{MOST_CPUS, names};
 pub use error::MachineError;
 pub use lookup::{load, named, parse};
