@@ -6,9 +6,9 @@
 //! # Method
 //!
 //! Every thread stays on one CPU. Latencies come from loads whose address is in the line that was loaded before, in
-//! random order, in pages of 2 MiB where the kernel gives them. Memory lies on the node of the thread that touched it first.
-//! A line to be transferred is prepared by its owner, which then spins while the reader is timed. Each number is the
-//! median of several rounds and is shown with the smallest and the largest, because a machine has other work too.
+//! random order, in pages of 2 MiB where the kernel gives them. Memory lies on the node of the thread that touched it
+//! first. A line to be transferred is prepared by its owner, which then spins while the reader is timed. Each number is
+//! the median of several rounds and is shown with the smallest and the largest, because a machine has other work too.
 //!
 //! # What was rejected
 //!

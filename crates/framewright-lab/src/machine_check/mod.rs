@@ -1,8 +1,8 @@
 //! This machine as a file of the simulator: measured where its CPUs allow it, assumed elsewhere.
 //!
 //! `framewright machine check FILE` measures (`framewright_bench::checker`), takes every number that could not be
-//! measured from another machine, and shows both. What is measured is marked as a source, with its spread; what is taken over is
-//! marked as an assumption, with the machine's name.
+//! measured from another machine, and shows both. What is measured is marked as a source, with its spread; what is
+//! taken over is marked as an assumption, with the machine's name.
 
 mod file;
 mod curve;
