@@ -68,7 +68,7 @@ fn shapes_that_no_file_can_describe() {
         ("cpu/online", "0-15,x\u{1b}[2J"),
         ("cpu/cpu3/topology/core_id", "three"),
         ("cpu/cpu0/topology/core_id", "1"),
-        ("cpu/cpu9/topology/physical_package_id", "0"),
+        ("cpu/cpu13/topology/physical_package_id", "0"),
         ("cpu/cpu0/cache/index2/size", "512Q"),
         ("cpu/cpu0/cache/index0/type", "Instruction"),
         ("node/node1/cpulist", "2"),
@@ -115,7 +115,7 @@ fn readings() -> Readings {
         ("memory.read_line", "reading a line, all CPUs of a node", "ns", 2.0),
     ];
     let rows = rows.map(|(path, what, unit, value)| reading(path, what, unit, value)).to_vec();
-    let loaded = [(1.0, 91.0), (8.0, 100.0), (16.0, 99.0), (30.0, 180.0)];
+    let loaded = [(1.0, 91.0), (8.0, 100.0), (16.0, 99.0), (20.0, 150.0)];
     let loaded = loaded.map(|(gb_per_s, ns)| LoadedPoint { gb_per_s, ns }).to_vec();
     let missing =
         vec![Missing { what: "clock".to_owned(), why: "this processor has no time-stamp counter".to_owned() }];
