@@ -13,13 +13,16 @@ pub(super) struct CurvePoint {
     pub(super) from: LoadedPoint,
 }
 
+/// Least load of a point, in 10^9 bytes a second: a machine's file takes no bandwidth below 0.1, and rates are rounded.
+const LEAST: f64 = 0.11;
+
 /// Returns the curve of a node that gives `peak` 10^9 bytes a second and has `rest` nanoseconds at rest.
 ///
 /// A curve ascends: a point below the one before it is noise and is left out, and so is one at nearly its share. Shares
-/// beyond the peak count as the peak.
+/// beyond the peak count as the peak. Loads below [`LEAST`] are left out.
 pub(super) fn curve(points: &[LoadedPoint], rest: f64, peak: f64) -> Vec<CurvePoint> {
     let mut curve: Vec<CurvePoint> = Vec::new();
-    for &from in points {
+    for &from in points.iter().filter(|point| point.gb_per_s >= LEAST) {
         let percent = (from.gb_per_s / peak * 1e4).round() / 100.0;
         let ratio = (from.ns / rest * 1e4).round() / 1e4;
         let (last_percent, last_ratio) = curve.last().map_or((0.0, 1.0), |last| (last.percent, last.ratio));
@@ -43,5 +46,7 @@ mod tests {
             curve(&points, 100.0, 100.0).iter().map(|point| (point.percent, point.ratio)).collect();
         assert_eq!(found, [(10.0, 1.1), (60.0, 1.5), (100.0, 3.0)]);
         assert_eq!(curve(&[], 100.0, 100.0), []);
+        // A slow machine at its least load: no file takes such a rate.
+        assert_eq!(curve(&[LoadedPoint { gb_per_s: 0.0936, ns: 110.0 }], 100.0, 5.0), []);
     }
 }
