@@ -54,6 +54,8 @@ fn record() -> impl Strategy<Value = (Record, String)> {
             migratetype,
             percpu_refill,
         }),
+        1 => order().prop_map(|order| Kind::ReclaimBegin { order }),
+        1 => any::<u64>().prop_map(|reclaimed| Kind::ReclaimEnd { reclaimed }),
     ];
     let time = prop_oneof![8 => 0..1_000_000_u64, 1 => 0..1_u64 << 62];
     let comm = prop_oneof![3 => Just("fio".to_owned()), 1 => "[!-~]([ -~]{0,13}[!-~])?"];
@@ -98,6 +100,10 @@ fn line(record: &Record, name: &str) -> String {
             migratetype.index(),
             u8::from(percpu_refill)
         ),
+        Kind::ReclaimBegin { order } => {
+            format!("mm_vmscan_direct_reclaim_begin: order={order} may_writepage=1 gfp_flags=GFP_KERNEL")
+        }
+        Kind::ReclaimEnd { reclaimed } => format!("mm_vmscan_direct_reclaim_end: nr_reclaimed={reclaimed}"),
     };
     let (seconds, nanos) = (record.time / 1_000_000_000, record.time % 1_000_000_000);
     format!("{name:>16}-{:<7} [{:03}] d..1. {seconds:5}.{nanos:09}: {event}\n", record.pid, record.cpu.0)

@@ -31,6 +31,7 @@ pub(super) fn frames(shape: &mut Kind) -> (Option<&mut Pfn>, Option<&mut Pfn>) {
         | Kind::ExtFrag { pfn, .. }
         | Kind::PcpuDrain { pfn, .. } => (Some(pfn), None),
         Kind::Move { old, new } => (Some(new), Some(old)),
+        Kind::ReclaimBegin { .. } | Kind::ReclaimEnd { .. } => (None, None),
     }
 }
 
@@ -66,6 +67,8 @@ pub(super) fn fields(shape: &Kind) -> Vec<u64> {
         Kind::AllocZoneLocked { pfn, order: o, migratetype, percpu_refill } => {
             vec![pfn.is_some().into(), order(o), mobility(migratetype), percpu_refill.into()]
         }
+        Kind::ReclaimBegin { order: o } => vec![order(o)],
+        Kind::ReclaimEnd { reclaimed } => vec![reclaimed],
     }
 }
 
@@ -92,12 +95,14 @@ pub(super) fn read(input: &mut VarintReader<'_>) -> FwtResult<Kind> {
             change_ownership: flag(input)?,
         },
         5 => Kind::PcpuDrain { pfn: Pfn(0), order: order(input)?, migratetype: mobility(input)? },
-        _ => Kind::AllocZoneLocked {
+        6 => Kind::AllocZoneLocked {
             pfn: frame_if_there(input)?,
             order: order(input)?,
             migratetype: mobility(input)?,
             percpu_refill: flag(input)?,
         },
+        7 => Kind::ReclaimBegin { order: order(input)? },
+        _ => Kind::ReclaimEnd { reclaimed: input.get(WHAT)? },
     })
 }
 

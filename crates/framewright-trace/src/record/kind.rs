@@ -40,6 +40,12 @@ pub enum Kind {
     PcpuDrain { pfn: Pfn, order: Order, migratetype: MigrateType },
     /// `mm_page_alloc_zone_locked`: a block was taken from the zone, perhaps for a per-CPU list, or none was there.
     AllocZoneLocked { pfn: Option<Pfn>, order: Order, migratetype: MigrateType, percpu_refill: bool },
+    /// `mm_vmscan_direct_reclaim_begin`: the thread reclaims memory for its own request of this order.
+    ///
+    /// Its frees up to the next [`Kind::ReclaimEnd`] are of pages that could be reclaimed.
+    ReclaimBegin { order: Order },
+    /// `mm_vmscan_direct_reclaim_end`: the thread has reclaimed so many frames.
+    ReclaimEnd { reclaimed: u64 },
 }
 
 impl Kind {
@@ -58,6 +64,8 @@ impl Kind {
             Kind::ExtFrag { .. } => Tracepoint::ExtFrag,
             Kind::PcpuDrain { .. } => Tracepoint::PcpuDrain,
             Kind::AllocZoneLocked { .. } => Tracepoint::AllocZoneLocked,
+            Kind::ReclaimBegin { .. } => Tracepoint::ReclaimBegin,
+            Kind::ReclaimEnd { .. } => Tracepoint::ReclaimEnd,
         }
     }
 

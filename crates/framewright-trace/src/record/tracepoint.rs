@@ -14,11 +14,13 @@ pub(crate) enum Tracepoint {
     ExtFrag,
     PcpuDrain,
     AllocZoneLocked,
+    ReclaimBegin,
+    ReclaimEnd,
 }
 
 impl Tracepoint {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Tracepoint; 7] = [
+    pub(crate) const ALL: [Tracepoint; 9] = [
         Tracepoint::Alloc,
         Tracepoint::Free,
         Tracepoint::FreeBatched,
@@ -26,6 +28,8 @@ impl Tracepoint {
         Tracepoint::ExtFrag,
         Tracepoint::PcpuDrain,
         Tracepoint::AllocZoneLocked,
+        Tracepoint::ReclaimBegin,
+        Tracepoint::ReclaimEnd,
     ];
 
     /// Their names, in the same order.
@@ -37,6 +41,8 @@ impl Tracepoint {
         "mm_page_alloc_extfrag",
         "mm_page_pcpu_drain",
         "mm_page_alloc_zone_locked",
+        "mm_vmscan_direct_reclaim_begin",
+        "mm_vmscan_direct_reclaim_end",
     ];
 
     /// The name in tracefs.

@@ -62,6 +62,8 @@ enum Places {
     ExtFrag { pfn: Field, alloc: Field, fallback: Field, wanted: Field, found: Field, ownership: Field },
     PcpuDrain { pfn: Field, order: Field, migratetype: Field },
     AllocZoneLocked { pfn: Field, order: Field, migratetype: Field, refill: Option<Field> },
+    ReclaimBegin { order: Field },
+    ReclaimEnd { reclaimed: Field },
     Name { pid: Option<Field>, name: Field },
 }
 
@@ -220,6 +222,10 @@ impl Decoder {
                     percpu_refill: refill.map_or(order == Order(0), |refill| refill != 0),
                 }
             }
+            Places::ReclaimBegin { order: size } => Kind::ReclaimBegin { order: order(size, event)? },
+            Places::ReclaimEnd { reclaimed } => {
+                Kind::ReclaimEnd { reclaimed: number(reclaimed, "nr_reclaimed", event)? }
+            }
             Places::Alloc { .. } | Places::Move { .. } | Places::Name { .. } => {
                 return Err(RawFault::Value { field: "kind", value: 0 });
             }
@@ -263,6 +269,8 @@ fn places(format: &Format) -> RawResult<Places> {
             migratetype: number("migratetype")?,
             refill: number("percpu_refill").ok(),
         },
+        Tracepoint::ReclaimBegin => Places::ReclaimBegin { order: number("order")? },
+        Tracepoint::ReclaimEnd => Places::ReclaimEnd { reclaimed: number("nr_reclaimed")? },
     })
 }
 

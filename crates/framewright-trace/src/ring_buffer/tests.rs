@@ -50,6 +50,8 @@ fn formats() -> Vec<Format> {
     let refill = [inner[0], inner[1], inner[2], ("int percpu_refill", 24, 4, 1)];
     let moved =
         [("unsigned long __probe_ip", 8, 8, 0), ("u64 new", 16, 8, 0), ("u64 old", 24, 8, 0), ("u64 base", 32, 8, 0)];
+    let begin = [("int order", 8, 4, 1), ("unsigned long gfp_flags", 16, 8, 0)];
+    let end = [("unsigned long nr_reclaimed", 8, 8, 0)];
     let newtask = [("pid_t pid", 8, 4, 1), ("char comm[16]", 12, 16, 0), ("u64 clone_flags", 32, 8, 0)];
     let rename = [("char oldcomm[16]", 8, 16, 0), ("char newcomm[16]", 24, 16, 0)];
     vec![
@@ -62,6 +64,8 @@ fn formats() -> Vec<Format> {
         format("page_migrate", 1900, &moved, ""),
         format("task_newtask", 205, &newtask, ""),
         format("task_rename", 204, &rename, ""),
+        format("mm_vmscan_direct_reclaim_begin", 501, &begin, ""),
+        format("mm_vmscan_direct_reclaim_end", 502, &end, ""),
     ]
 }
 
@@ -100,6 +104,8 @@ fn encoded(record: &Record) -> Vec<u8> {
         Kind::AllocZoneLocked { pfn, order: o, migratetype, percpu_refill } => {
             (652, vec![frame(pfn), order(o), mobility(migratetype), (percpu_refill.into(), 4)])
         }
+        Kind::ReclaimBegin { order: o } => (501, vec![order(o), (0, 8)]),
+        Kind::ReclaimEnd { reclaimed } => (502, vec![(reclaimed, 8)]),
     };
     event(id, record.pid, &fields)
 }
@@ -430,6 +436,8 @@ fn record() -> impl Strategy<Value = Record> {
         (prop::option::of(pfn()), order(), mobility(), any::<bool>()).prop_map(
             |(pfn, order, migratetype, percpu_refill)| Kind::AllocZoneLocked { pfn, order, migratetype, percpu_refill }
         ),
+        order().prop_map(|order| Kind::ReclaimBegin { order }),
+        any::<u64>().prop_map(|reclaimed| Kind::ReclaimEnd { reclaimed }),
     ];
     // Now and then more time than 27 bits.
     let time = prop_oneof![8 => 0..1_000_u64, 1 => 0..1_u64 << 40];

@@ -138,6 +138,12 @@ impl Parser {
                 Kind::PcpuDrain { pfn: fields.pfn(0)?, order: fields.order(1)?, migratetype }
             }
             Tracepoint::AllocZoneLocked => self.alloc_zone_locked(body)?,
+            Tracepoint::ReclaimBegin => {
+                Kind::ReclaimBegin { order: Fields::find(event.name(), ["order"], body)?.order(0)? }
+            }
+            Tracepoint::ReclaimEnd => {
+                Kind::ReclaimEnd { reclaimed: Fields::find(event.name(), ["nr_reclaimed"], body)?.number(0)? }
+            }
         };
         if let Some(pfn) = pfn_of(&kind) {
             self.vmemmap.seen(pfn);
@@ -202,7 +208,7 @@ impl Parser {
     }
 }
 
-/// The frame that a record is about; none for moves and failed requests.
+/// The frame that a record is about; none for moves, failed requests and reclaim.
 const fn pfn_of(kind: &Kind) -> Option<Pfn> {
     match *kind {
         Kind::Alloc { pfn, .. } | Kind::AllocZoneLocked { pfn, .. } => pfn,
@@ -210,6 +216,6 @@ const fn pfn_of(kind: &Kind) -> Option<Pfn> {
         | Kind::FreeBatched { pfn }
         | Kind::ExtFrag { pfn, .. }
         | Kind::PcpuDrain { pfn, .. } => Some(pfn),
-        Kind::Move { .. } => None,
+        Kind::Move { .. } | Kind::ReclaimBegin { .. } | Kind::ReclaimEnd { .. } => None,
     }
 }

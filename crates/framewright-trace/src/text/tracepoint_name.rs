@@ -14,7 +14,7 @@ pub(super) fn tracepoint(name: &[u8]) -> Option<Tracepoint> {
 /// Whether `text` has a tracepoint's name as a word before a colon or a parenthesis.
 pub(super) fn is_in(text: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    [&b"mm_page"[..], b"page_migrate"].iter().any(|start| {
+    [&b"mm_page"[..], b"page_migrate", b"mm_vmscan_direct"].iter().any(|start| {
         memchr::memmem::find_iter(text, start).any(|at| {
             let is_start = at.checked_sub(1).is_none_or(|before| !is_part(&text[before]));
             let rest = &text[at..text.len().min(at + 32)];

@@ -168,6 +168,11 @@ fn fields_of_every_event_are_read() {
         ("mm_page_free_batched: page=0x1 pfn=7 order=0 cold=1", Kind::FreeBatched { pfn: Pfn(7) }),
         ("mm_pagevec_free: page=0x1 pfn=7 order=0 cold=0", Kind::FreeBatched { pfn: Pfn(7) }),
         (
+            "mm_vmscan_direct_reclaim_begin: order=3 may_writepage=1 gfp_flags=GFP_KERNEL",
+            Kind::ReclaimBegin { order: Order(3) },
+        ),
+        ("vmscan:mm_vmscan_direct_reclaim_end: nr_reclaimed=47", Kind::ReclaimEnd { reclaimed: 47 }),
+        (
             "mm_page_pcpu_drain: page=0x1 pfn=0x7 order=1 migratetype=2",
             Kind::PcpuDrain { pfn: Pfn(7), order: Order(1), migratetype: MigrateType::Reclaimable },
         ),
