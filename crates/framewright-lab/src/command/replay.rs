@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 use framewright::Mechanisms;
-use framewright_trace::replay::{Column, Report, Table, replay};
+use framewright_trace::replay::{Column, Report, Table, passes, replay};
 
 use super::advice::advised;
 use super::output::{Format, print_as};
@@ -35,7 +35,7 @@ impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let (place, options, mechanisms) = (self.recording.place(), self.recording.options(), self.mechanisms()?);
         let run = |progress: &mut dyn FnMut(usize, u64)| replay(place, &options, &mechanisms, progress);
-        let report = with_progress(mechanisms.len() + 1, run)?.map_err(advised)?;
+        let report = with_progress(passes(mechanisms.len()), run)?.map_err(advised)?;
         print_as(self.format, &Table(&report), &report)?;
         self.verdict(&report)
     }
@@ -49,12 +49,17 @@ impl Replay {
 
     /// A replay that lost memory or refused a free is a failure, whatever else it shows.
     fn verdict(&self, report: &Report) -> anyhow::Result<()> {
-        for Column { mechanisms, frees_refused, pages_conserved, .. } in &report.columns {
-            if *frees_refused != 0 {
-                bail!("{frees_refused} frees were refused under {mechanisms}");
-            }
-            if !pages_conserved {
-                bail!("pages were lost under {mechanisms}");
+        for column in &report.columns {
+            let Column { mechanisms, nothing_reclaimed, all_reclaimed_at_once, .. } = column;
+            let bounds = [nothing_reclaimed, all_reclaimed_at_once];
+            let bounds = bounds.map(|bound| (bound.frees_refused, bound.pages_conserved));
+            for (refused, conserved) in [(column.frees_refused, column.pages_conserved)].into_iter().chain(bounds) {
+                if refused != 0 {
+                    bail!("{refused} frees were refused under {mechanisms}");
+                }
+                if !conserved {
+                    bail!("pages were lost under {mechanisms}");
+                }
             }
         }
         Ok(())

@@ -335,12 +335,13 @@ impl Replayed {
     fn points(self) -> Vec<FigurePoint> {
         let name = self.trace.rsplit('/').next().unwrap_or(&self.trace).to_owned();
         let ReplayedMachine { cpus, frames } = self.machine;
-        let counts: [(&str, &str, Better); 8] = [
+        let counts: [(&str, &str, Better); 9] = [
             ("huge faults served", "/order9_faults_served", Better::Higher),
             ("served where Linux failed", "/served_where_linux_failed", Better::Higher),
             ("failed where Linux served", "/failed_where_linux_served", Better::Lower),
             ("smaller requests failed", "/failed_smaller", Better::Lower),
             ("pages moved", "/page_moves", Better::Lower),
+            ("pages reclaimed early", "/reclaimed_early", Better::Lower),
             ("fallbacks", "/extfrag_events", Better::Lower),
             ("fallbacks, fragmenting", "/extfrag_fragmenting", Better::Lower),
             ("most huge pages held", "/peak_blocks_held", Better::Higher),

@@ -192,9 +192,9 @@ fn kind(text: &str) -> Result<Kind, String> {
     };
     let Some(schema) = probe.schema else {
         return match (probe.schema_version, probe.columns) {
-            (Some(1), Some(_)) => Ok(Kind::Replay),
+            (Some(2), Some(_)) => Ok(Kind::Replay),
             (Some(version), Some(_)) => {
-                Err(format!("is of a replay, but in version {version} of its form; this one reads 1"))
+                Err(format!("is of a replay, but in version {version} of its form; this one reads 2"))
             }
             _ => Err("is JSON without a schema that this command knows".to_owned()),
         };

@@ -34,10 +34,12 @@ pub struct Wanted {
 }
 
 /// The events that are recorded, where the kernel has them.
-pub const EVENTS: [Wanted; 5] = [
+pub const EVENTS: [Wanted; 7] = [
     Wanted { name: "kmem/mm_page_alloc", without: "" },
     Wanted { name: "kmem/mm_page_free", without: "" },
     Wanted { name: "kmem/mm_page_alloc_extfrag", without: "the kernel's fallbacks are not counted" },
+    Wanted { name: "vmscan/mm_vmscan_direct_reclaim_begin", without: "what requests reclaimed is not told apart" },
+    Wanted { name: "vmscan/mm_vmscan_direct_reclaim_end", without: "what requests reclaimed is not told apart" },
     Wanted { name: "task/task_newtask", without: "new tasks have no name" },
     Wanted { name: "task/task_rename", without: "programs have the name of who started them" },
 ];

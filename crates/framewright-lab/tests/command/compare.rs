@@ -77,7 +77,7 @@ fn what_is_no_result_is_named() {
     write("replay.json", "{\"schema_version\": 9, \"columns\": []}");
     write(
         "none.json",
-        "{\"schema_version\": 1, \"trace\": \"t\", \"machine\": {\"cpus\": 1, \"frames\": 1}, \"columns\": []}",
+        "{\"schema_version\": 2, \"trace\": \"t\", \"machine\": {\"cpus\": 1, \"frames\": 1}, \"columns\": []}",
     );
     write("escape.json", "\x1b[31m");
     let commands = [

@@ -35,9 +35,9 @@ pub(crate) struct Zone {
 }
 
 /// What zoneinfo says of watermarks, and of the CPUs' lists.
-const ZONE: &str = "        min      0
-        low      0
-        high     0
+const ZONE: &str = "        min      MIN
+        low      LOW
+        high     HIGH
         spanned  FRAMES
         present  FRAMES
         managed  FRAMES
@@ -61,8 +61,11 @@ pub(crate) struct Synthetic {
     flags: Vec<(u64, u64, u64)>,
     with_flags: bool,
     pub(crate) trace: String,
-    /// Who runs.
+    /// The thread that runs, and its name.
     pub(crate) task: u32,
+    pub(crate) name: &'static str,
+    /// The lowest of three watermarks, which are one, two and three times this.
+    pub(crate) min: u64,
     pub(crate) cpu: u16,
     events: u64,
 }
@@ -75,6 +78,8 @@ impl Synthetic {
             with_flags: true,
             trace: String::new(),
             task: 100,
+            name: "fio",
+            min: 0,
             cpu: 0,
             events: 0,
         }
@@ -123,11 +128,20 @@ impl Synthetic {
         self
     }
 
+    /// A thread of this name makes the events of `events`.
+    pub(crate) fn within(&mut self, task: u32, name: &'static str, events: impl FnOnce(&mut Self)) -> &mut Self {
+        let before = (self.task, self.name);
+        (self.task, self.name) = (task, name);
+        events(self);
+        (self.task, self.name) = before;
+        self
+    }
+
     /// An event as its name and fields.
     pub(crate) fn event(&mut self, event: &str) -> &mut Self {
         self.events += 1;
-        let (task, cpu, time) = (self.task, self.cpu, self.events);
-        writeln!(self.trace, "            fio-{task:<6} [{cpu:03}] .....  1.{time:06}: {event}").unwrap();
+        let (task, name, cpu, time) = (self.task, self.name, self.cpu, self.events);
+        writeln!(self.trace, "            {name}-{task:<6} [{cpu:03}] .....  1.{time:06}: {event}").unwrap();
         self
     }
 
@@ -170,6 +184,9 @@ impl Synthetic {
         self.zones.iter().fold(String::new(), |text, zone| {
             let Zone { node, name, start, frames, free } = zone;
             let rest = ZONE.replace("FRAMES", &frames.to_string()).replace("START", &start.to_string());
+            let marks = [("MIN", 1), ("LOW", 2), ("HIGH", 3)];
+            let rest =
+                marks.iter().fold(rest, |rest, (mark, times)| rest.replace(mark, &(times * self.min).to_string()));
             format!("{text}Node {node}, zone {name:>8}\n  pages free     {free}\n{rest}")
         })
     }

@@ -48,7 +48,7 @@ use self::page_owner::PageOwners;
 pub use self::requester::Requester;
 use self::second_run::SecondRun;
 pub use self::zonelist::{Verdict, ZoneThen};
-use crate::replay::{self, Recording, ReplayError, ReplayOptions};
+use crate::replay::{self, EarlyReclaim, Recording, ReplayError, ReplayOptions};
 use crate::trace::Place;
 
 /// An error of a question.
@@ -114,7 +114,7 @@ pub fn why<'a>(
     let Some((earlier, target)) = found else { return Err(ExplainError::NoSuch { number: wanted, count }) };
     let fresh = IncidentLog::new(owners(&recording)?);
     let second_run = RefCell::new(SecondRun::new(fresh, &recording.machine, (wanted, *target)));
-    replay::run(&recording, mechanisms, &second_run, &mut |records| progress(2, records))?;
+    replay::run(&recording, (mechanisms, EarlyReclaim::WhenAsked), &second_run, &mut |records| progress(2, records))?;
     let second_run = second_run.into_inner();
     let requesters = requester::look_up(&recording, &named(&second_run, target), &mut |records| progress(3, records))?;
     let owners = &second_run.incidents.owners;
@@ -148,7 +148,7 @@ fn number(
     progress: &mut dyn FnMut(u64),
 ) -> Result<IncidentLog, ReplayError> {
     let incidents = RefCell::new(IncidentLog::new(owners(recording)?));
-    replay::run(recording, mechanisms, &incidents, progress)?;
+    replay::run(recording, (mechanisms, EarlyReclaim::WhenAsked), &incidents, progress)?;
     Ok(incidents.into_inner())
 }
 

@@ -44,7 +44,7 @@ pub enum Kind {
     ///
     /// Its frees up to the next [`Kind::ReclaimEnd`] are of pages that could be reclaimed.
     ReclaimBegin { order: Order },
-    /// `mm_vmscan_direct_reclaim_end`: the thread has reclaimed so many frames.
+    /// `mm_vmscan_direct_reclaim_end`: the thread has reclaimed this number of frames.
     ReclaimEnd { reclaimed: u64 },
 }
 

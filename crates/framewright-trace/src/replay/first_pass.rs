@@ -10,11 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fixedbitset::FixedBitSet;
+use framewright::request::__GFP_ZERO;
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
 
 use super::cpu_nodes::CpuNodes;
 use super::frame_span::Span;
 use super::high_order::HighOrderBlocks;
+use super::lifetimes::{Lifetimes, Reclaimed};
+use super::reclaim_context::ReclaimContext;
 use super::replay_error::ReplayError;
 use super::replay_options::ReplayOptions;
 use super::run_counts::{Extfrag, OrderCount};
@@ -52,6 +55,10 @@ pub(crate) struct FirstPass {
     pub(super) first_type: HashMap<u64, MigrateType>,
     /// The rule that tells first tries of faults.
     pub(super) first_try: FirstTry,
+    /// Whether the kernel zeroes movable pages in the allocator, as for pages that a task touches.
+    pub(super) zeroes: bool,
+    /// The allocations whose memory the kernel reclaimed.
+    pub(super) reclaimed: Reclaimed,
     pub(super) linux: Linux,
 }
 
@@ -66,6 +73,8 @@ pub(super) struct Linux {
     pub(super) orders: BTreeMap<Order, OrderCount>,
     pub(super) faults: Faults,
     pub(super) moves: u64,
+    /// Requests that reclaimed by themselves, if that was recorded.
+    pub(super) direct_reclaims: u64,
     /// Frames known to be in use at the end.
     pub(super) used: FixedBitSet,
     pub(super) touched: FixedBitSet,
@@ -106,16 +115,18 @@ fn pass_over(
 ) -> Result<PassEnd, ReplayError> {
     let mut trace = Trace::open_with(place, &options.text)?;
     let mut pass = PassState::new(place.name(), trace.initial(), pageblock, options.memory_limit)?;
+    let mut reclaiming = ReclaimContext::default();
     let mut first_time = None;
     let mut records = 0_u64;
-    for record in trace.by_ref() {
+    while let Some(record) = trace.next() {
         let record = record?;
         records += 1;
         if let Some(order) = pass.pageblock(records, &record.kind)? {
             return Ok(PassEnd::Pageblock(order));
         }
         pass.make_room(records, &record.kind)?;
-        pass.record(&record);
+        let reclaims = reclaiming.follow(&record, trace.comms());
+        pass.record(&record, reclaims);
         let start = *first_time.get_or_insert(record.time);
         pass.linux.nanoseconds = pass.linux.nanoseconds.max(record.time.saturating_sub(start));
         if records.is_multiple_of(STRETCH) {
@@ -153,6 +164,8 @@ struct PassState {
     linux: Linux,
     faults: Candidates,
     high_order: HighOrderBlocks,
+    zeroes: bool,
+    lifetimes: Lifetimes,
 }
 
 impl PassState {
@@ -200,6 +213,8 @@ impl PassState {
             linux: Linux::default(),
             faults: Candidates::new(),
             high_order: HighOrderBlocks::default(),
+            zeroes: false,
+            lifetimes: Lifetimes::default(),
         };
         pass.resize(span)?;
         Ok(pass)
@@ -235,6 +250,7 @@ impl PassState {
             set.ones().for_each(|index| wider.insert(if index < at { index } else { index + shift }));
             *set = wider;
         }
+        self.lifetimes.grow(at, shift);
         self.span = span;
         Ok(())
     }
@@ -277,7 +293,8 @@ impl PassState {
         self.resize(Span::of(ranges))
     }
 
-    fn record(&mut self, record: &Record) {
+    /// Counts a record of a thread that reclaims memory or not.
+    fn record(&mut self, record: &Record, reclaims: bool) {
         if record.kind.is_request() {
             self.linux.requests += 1;
         }
@@ -288,11 +305,12 @@ impl PassState {
                 if is_huge(order, migratetype, self.pageblock_order) {
                     self.faults.request(record.pid, pfn, gfp);
                 }
+                self.zeroes |= order.0 == 0 && migratetype == MigrateType::Movable && gfp.contains(__GFP_ZERO);
                 if let Some(pfn) = pfn {
                     self.alloc(record.cpu, pfn, order, migratetype);
                 }
             }
-            Kind::Free { pfn, order } => self.free(pfn, order),
+            Kind::Free { pfn, order } => self.free(pfn, order, reclaims),
             Kind::Move { old, new } => self.moved(old, new),
             Kind::ExtFrag {
                 alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, fragmenting, ..
@@ -301,6 +319,8 @@ impl PassState {
                 self.linux.extfrag.count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
             }
             Kind::FreeBatched { .. } | Kind::PcpuDrain { .. } | Kind::AllocZoneLocked { .. } => {}
+            Kind::ReclaimBegin { .. } => self.linux.direct_reclaims += 1,
+            Kind::ReclaimEnd { .. } => {}
         }
     }
 
@@ -311,10 +331,13 @@ impl PassState {
             self.first_type.entry(pfn.0 >> self.pageblock_order.0).or_insert(migratetype);
         }
         self.touch(pfn, order, true);
+        self.lifetimes.alloc(self.span.block(pfn, order));
     }
 
-    fn free(&mut self, pfn: Pfn, order: Order) {
-        self.high_order.take(&self.span, pfn, order);
+    fn free(&mut self, pfn: Pfn, order: Order, reclaims: bool) {
+        let is_object = self.high_order.starting_at(&self.span, pfn) == order;
+        let split = self.high_order.take(&self.span, pfn, order);
+        self.lifetimes.free(self.span.block(pfn, order), is_object && !split, reclaims);
         self.faults.freed(pfn.align_down(self.pageblock_order));
         self.touch(pfn, order, false);
     }
@@ -330,6 +353,7 @@ impl PassState {
         }
         self.high_order.take(&self.span, old, order);
         self.high_order.put(&self.span, new, order);
+        self.lifetimes.moved(self.span.block(old, order), self.span.block(new, order));
         self.touch(new, order, true);
         // The old page is freed by an event of its own. Here it shows that it was in use.
         for index in self.span.block(old, order) {
@@ -372,6 +396,8 @@ impl PassState {
             was_free: self.was_free,
             first_type: self.first_type,
             first_try,
+            zeroes: self.zeroes,
+            reclaimed: self.lifetimes.reclaimed,
             linux: self.linux,
         }
     }

@@ -90,6 +90,29 @@ impl FrameMap {
         self.moved += order.frames();
     }
 
+    /// Runs of frames of our huge page that hold no object of the kernel.
+    pub(super) fn without_objects(&self, ours: Pfn) -> Vec<PfnRange> {
+        let mut runs: Vec<PfnRange> = Vec::new();
+        for index in self.span.block(ours, self.pageblock_order).filter(|&index| self.theirs_at[index] == NO_FRAME) {
+            let pfn = self.span.pfn(index);
+            match runs.last_mut() {
+                Some(run) if run.end == pfn => run.end = pfn.add(1),
+                _ => runs.push(PfnRange { start: pfn, end: pfn.add(1) }),
+            }
+        }
+        runs
+    }
+
+    /// Makes the objects in our huge page be nowhere.
+    pub(super) fn drop_objects(&mut self, ours: Pfn) {
+        for index in self.span.block(ours, self.pageblock_order) {
+            let theirs = self.theirs_at[index];
+            if theirs != NO_FRAME {
+                self.set(theirs as usize, Location::NOWHERE);
+            }
+        }
+    }
+
     /// A block of ours, or part of one, is freed.
     pub(super) fn forget(&mut self, ours: PfnRange) {
         self.held.remove(&ours.start.align_down(self.pageblock_order));

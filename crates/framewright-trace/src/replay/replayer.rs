@@ -5,158 +5,70 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::mem::ManuallyDrop;
 use std::time::Instant;
 
-use framewright::event::Event;
-use framewright::machine::Busy;
-use framewright::report::{PageTypeInfo, Source};
-use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
-use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::{Allocator, Layout, Mechanisms, Request};
-use framewright_rt::{Solo, Storage};
+use framewright::machine::Machine;
+use framewright::request::{__GFP_MEMALLOC, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange};
+use framewright::{AllocError, Request, Why};
 
 use super::first_pass::{FirstPass, STRETCH};
 use super::frame_map::{FrameMap, Location};
 use super::frame_span::Span;
+use super::gained::{GainedId, Left};
 use super::high_order::HighOrderBlocks;
 use super::observer::{Observer, Pages};
+use super::reclaim_context::ReclaimContext;
 use super::recorded_machine::RecordedMachine;
-use super::recording::Recording;
+use super::relief::{EarlyReclaim, Relief};
 use super::replay_error::ReplayError;
-use super::report::{Column, ZoneBlocks, column};
-use super::run_counts::{Extfrag, Run};
+use super::run_counts::Run;
 use super::thp_faults::{FirstTry, Try, is_huge};
 use crate::record::{Kind, Record};
 use crate::trace::Trace;
-
-/// The most base pages that are not allocated for a huge page served here.
-const BASE_PAGES: u32 = 512;
 
 /// A task's fault that the kernel has not served so far.
 #[derive(Clone, Copy)]
 struct OpenFault {
     /// The huge page that our allocator served for it.
-    ours: Option<Pfn>,
-    /// Base pages that are still to be skipped.
-    skip: u32,
-}
-
-/// Replays the whole trace under one set of mechanisms, and reports to `observer`.
-pub(crate) fn run<W: Observer>(
-    recording: &Recording<'_>,
-    mechanisms: Mechanisms,
-    observer: &RefCell<W>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Column, ReplayError> {
-    let Recording { first_pass, machine, options, .. } = recording;
-    let config = framewright::Config { mechanisms, ..machine.config() };
-    let layout = layout(&config, first_pass, options.memory_limit)?;
-    let mut storage = Storage::new(&layout);
-    let extfrag = RefCell::new(Extfrag::default());
-    let frame_map = RefCell::new(FrameMap::new(first_pass.span.clone(), machine.pageblock_order));
-    // Not dropped, because its machine refers to it; `unhook` drops the callbacks.
-    let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
-    let result = play(recording, Replayer::new(&pages, &frame_map, observer, first_pass), &extfrag, progress);
-    pages.machine().unhook();
-    result
-}
-
-/// Replays the trace on an allocator that was just booted.
-fn play<'h, W: Observer>(
-    recording: &Recording<'_>,
-    mut replayer: Replayer<'h, W>,
-    extfrag: &'h RefCell<Extfrag>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Column, ReplayError> {
-    let Recording { first_pass, machine, .. } = recording;
-    let Replayer { pages, frame_map, observer, .. } = replayer;
-    replayer.set_up(machine);
-    let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
-    pages.validate().map_err(invalid("after setting up the recorded state"))?;
-    observer.borrow_mut().is_set_up(machine, pages);
-    pages.machine().on_event(|event| {
-        if let Event::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } = *event {
-            extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
-        }
-        observer.borrow_mut().event(event);
-    });
-    pages.machine().on_migrate(move |from, to, order| {
-        frame_map.borrow_mut().relocate(from, to, order);
-        observer.borrow_mut().moves(from, to, order);
-        pages.free(from, order).map_err(|_| Busy)
-    });
-    let (records, seconds) = replayer.carry_out_all(recording.open()?, progress)?;
-    if records != first_pass.quality.records() {
-        return Err(ReplayError::Changed {
-            file: first_pass.name.clone(),
-            first: first_pass.quality.records(),
-            then: records,
-        });
-    }
-    let mechanisms = pages.mechanisms();
-    let counts = Run { moved: frame_map.borrow().moved, ..replayer.counts };
-    pages.validate().map_err(invalid("at the end of the trace"))?;
-    pages.drain_all();
-    let census = pages.validate().map_err(invalid("at the end, with per-CPU lists drained"))?;
-    let types = machine.zones.renumbered(&PageTypeInfo(pages).to_string());
-    let extfrag = extfrag.take();
-    let run = Run { mechanisms, extfrag, seconds, events: first_pass.linux.requests, ..counts };
-    Ok(column(run, machine.pageblock_order, blocks(pages, machine), types, &census))
-}
-
-/// The allocator's layout, if it fits into `limit` bytes.
-fn layout(config: &framewright::Config<'_>, first_pass: &FirstPass, limit: u64) -> Result<Layout, ReplayError> {
-    let layout = Layout::of(config)?;
-    let bytes = layout.bytes::<Solo<'_>>() as u64;
-    if bytes > limit {
-        return Err(first_pass.span.too_large(&first_pass.name, bytes, limit));
-    }
-    Ok(layout)
-}
-
-/// Free blocks of each zone.
-fn blocks(pages: &Pages<'_>, machine: &RecordedMachine) -> Vec<ZoneBlocks> {
-    let nodes = 0..pages.nodes() as u8;
-    let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
-    let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
-    let orders = pages.geometry().max_order.index() + 1;
-    snapshots
-        .map(|zone| ZoneBlocks {
-            node: machine.zones.linux(zone.node),
-            zone: zone.kind.name(),
-            free: zone.free_by_order().into_iter().take(orders).collect(),
-        })
-        .collect()
+    gained: Option<GainedId>,
 }
 
 /// The kernel's objects on our allocator.
-struct Replayer<'h, W> {
-    pages: &'h Pages<'h>,
-    frame_map: &'h RefCell<FrameMap>,
-    observer: &'h RefCell<W>,
+pub(super) struct Replayer<'h, W> {
+    pub(super) pages: &'h Pages<'h>,
+    pub(super) frame_map: &'h RefCell<FrameMap>,
+    pub(super) observer: &'h RefCell<W>,
+    pub(super) relief: &'h Relief<'h>,
     span: Span,
     pageblock_order: Order,
     first_try: FirstTry,
+    /// Flags of base pages that a task touches: the kernel zeroes them on most machines.
+    touched: Gfp,
+    reclaiming: ReclaimContext,
     high_order: HighOrderBlocks,
     /// Faults that the kernel has not served so far, by task.
     faults: HashMap<u32, OpenFault>,
-    counts: Run,
+    pub(super) counts: Run,
     /// Whether watermarks are ever boosted, and how often background work was woken.
     boosts: bool,
     woken: u64,
 }
 
 impl<'h, W: Observer> Replayer<'h, W> {
-    fn new(
-        pages: &'h Pages<'h>,
+    pub(super) fn new(
+        relief: &'h Relief<'h>,
         frame_map: &'h RefCell<FrameMap>,
         observer: &'h RefCell<W>,
         first_pass: &FirstPass,
     ) -> Self {
+        let pages = relief.pages();
         Replayer {
             pages,
+            relief,
             observer,
+            touched: if first_pass.zeroes { __GFP_ZERO } else { Gfp::NONE },
+            reclaiming: ReclaimContext::default(),
             span: first_pass.span.clone(),
             pageblock_order: first_pass.pageblock_order,
             first_try: first_pass.first_try,
@@ -170,7 +82,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
     }
 
     /// Allocates the frames that were in use when recording began, at their places.
-    fn set_up(&mut self, machine: &RecordedMachine) {
+    pub(super) fn set_up(&mut self, machine: &RecordedMachine) {
         for &(pfn, migratetype) in &machine.types {
             // A pageblock without memory has no type.
             let _ = self.pages.set_pageblock_type(pfn, migratetype);
@@ -179,6 +91,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
             let gfp = if movable { GFP_HIGHUSER_MOVABLE } else { GFP_KERNEL };
             if self.pages.alloc_at(pfn, Order(0), gfp).is_ok() {
                 self.settle(pfn, Order(0), Some(pfn));
+                self.relief.has_initially(pfn);
             } else if let Some(index) = self.span.index(pfn) {
                 self.frame_map.borrow_mut().set(index, Location::NOWHERE);
             }
@@ -186,7 +99,11 @@ impl<'h, W: Observer> Replayer<'h, W> {
     }
 
     /// Carries out a whole trace. Returns the number of records, and the seconds without those for reading.
-    fn carry_out_all(&mut self, mut trace: Trace, progress: &mut dyn FnMut(u64)) -> Result<(u64, f64), ReplayError> {
+    pub(super) fn carry_out_all(
+        &mut self,
+        mut trace: Trace,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(u64, f64), ReplayError> {
         let mut stretch = Vec::with_capacity(STRETCH as usize);
         let mut seconds = 0.0;
         let mut records = 0;
@@ -202,7 +119,8 @@ impl<'h, W: Observer> Replayer<'h, W> {
             stretch.iter().for_each(|record| {
                 records += 1;
                 self.observer.borrow_mut().begins(records, record);
-                self.carry_out(record);
+                let reclaims = self.reclaiming.follow(record, trace.comms());
+                self.carry_out(record, reclaims);
                 self.balance();
             });
             seconds += start.elapsed().as_secs_f64();
@@ -212,13 +130,14 @@ impl<'h, W: Observer> Replayer<'h, W> {
 
     /// Lets background reclaim and compaction run if they were woken.
     ///
-    /// The frees of the kernel's reclaim are in the trace. Ours only works off the boost of the watermarks.
+    /// The frees of the kernel's reclaim are in the trace. Ours adds what it needs beyond them ([`Relief`]). If it may
+    /// reclaim nothing, it only works off the boost of the watermarks.
     fn balance(&mut self) {
         if self.pages.machine().woken() == self.woken {
             return;
         }
         for node in (0..self.pages.nodes() as u8).map(NodeId) {
-            if self.boosts {
+            if self.boosts || self.relief.policy != EarlyReclaim::Never {
                 self.pages.balance(node);
             }
             self.pages.compact(node);
@@ -226,20 +145,18 @@ impl<'h, W: Observer> Replayer<'h, W> {
         self.woken = self.pages.machine().woken();
     }
 
-    fn carry_out(&mut self, record: &Record) {
+    /// Carries out a record of a thread that reclaims memory or not.
+    fn carry_out(&mut self, record: &Record, reclaims: bool) {
         self.pages.machine().run_on(record.cpu);
         self.pages.machine().set_now(record.time);
         match record.kind {
             Kind::Alloc { pfn, order, migratetype, gfp } => {
-                if is_huge(order, migratetype, self.pageblock_order) {
-                    let open = self.faults.contains_key(&record.pid);
-                    match self.first_try.classify(gfp, open) {
-                        Try::First => return self.huge_try(record.pid, pfn, gfp, true),
-                        Try::Again => return self.huge_try(record.pid, pfn, gfp, false),
-                        Try::NoFault => {}
-                    }
+                // The kernel gives its reserves to a thread that reclaims, without a flag of the request.
+                let gfp = if reclaims { gfp | __GFP_MEMALLOC } else { gfp };
+                self.request(record.pid, pfn, (order, migratetype), gfp);
+                if let Some(pfn) = pfn {
+                    self.relief.was_served(pfn, order);
                 }
-                self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) });
             }
             Kind::Free { pfn, order } => self.free(pfn, order),
             Kind::Move { old, new } => self.moved(old, new),
@@ -247,18 +164,29 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
+    fn request(&mut self, pid: u32, theirs: Option<Pfn>, (order, migratetype): (Order, MigrateType), gfp: Gfp) {
+        if is_huge(order, migratetype, self.pageblock_order) {
+            let open = self.faults.contains_key(&pid);
+            match self.first_try.classify(gfp, open) {
+                Try::First => return self.huge_try(pid, theirs, gfp, true),
+                Try::Again => return self.huge_try(pid, theirs, gfp, false),
+                Try::NoFault => {}
+            }
+        }
+        self.alloc(pid, theirs, Request { order, ..Request::page(gfp) });
+    }
+
     /// A request other than for a huge page.
     fn alloc(&mut self, pid: u32, theirs: Option<Pfn>, request: Request) {
-        let is_base_page = request.order.0 == 0 && request.gfp.migratetype() == MigrateType::Movable;
-        let replaces = |fault: &&mut OpenFault| is_base_page && fault.ours.is_some() && fault.skip != 0;
-        if let Some(fault) = self.faults.get_mut(&pid).filter(replaces) {
-            fault.skip -= 1;
+        if let Some(theirs) = theirs
+            && let Some(ours) = self.seat(pid, &request)
+        {
             self.counts.skipped += 1;
-            return self.settle_at(theirs, request.order, None);
+            return self.settle(theirs, request.order, Some(ours));
         }
-        let ours = self.ask(request);
+        let ours = self.ask(request, theirs.is_some());
         match (theirs, ours) {
-            (None, Some(ours)) => self.give_back(PfnRange::block(ours, request.order)),
+            (None, Some(ours)) => self.relief.give_back(PfnRange::block(ours, request.order)),
             (theirs, ours) => {
                 self.counts.failed_smaller += u64::from(theirs.is_some() && ours.is_none());
                 self.settle_at(theirs, request.order, ours);
@@ -266,49 +194,81 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
+    /// Our frame for a base page that a task takes instead of a huge page that it gained here.
+    fn seat(&self, pid: u32, request: &Request) -> Option<Pfn> {
+        let is_base_page = request.order.0 == 0 && request.gfp.migratetype() == MigrateType::Movable;
+        let is_touched = is_base_page && request.gfp.contains(self.touched);
+        if is_touched { self.relief.gained.borrow_mut().seat(pid) } else { None }
+    }
+
     /// A task's try for a huge page. `theirs` is the kernel's answer.
     fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp, first: bool) {
         let open = self.faults.remove(&pid).filter(|_| !first);
-        let gained_before = open.is_some_and(|fault| fault.ours.is_some());
-        let mut ours = open.and_then(|fault| fault.ours);
+        let gained_before = open.and_then(|fault| fault.gained);
+        // None as well if the gained huge page was given back or split since.
+        let mut ours = gained_before.and_then(|id| self.relief.gained.borrow().block(id));
         self.counts.faults += u64::from(first);
-        if ours.is_none() {
-            ours = self.ask_huge(gfp);
+        if ours.is_none() && (gained_before.is_none() || theirs.is_some()) {
+            ours = self.ask_huge(gfp, theirs.is_some());
             if ours.is_none() && first && theirs.is_some() {
                 // The second try would come now; the kernel did not need it.
-                ours = self.first_try.second(gfp).and_then(|gfp| self.ask_huge(gfp));
+                ours = self.first_try.second(gfp).and_then(|gfp| self.ask_huge(gfp, true));
             }
-            self.counts.served += u64::from(ours.is_some());
+            self.counts.served += u64::from(ours.is_some() && gained_before.is_none());
         }
         match theirs {
             Some(theirs) => {
                 self.counts.lost += u64::from(ours.is_none());
                 // Counted as gained when the kernel's earlier try failed.
-                self.counts.gained -= u64::from(gained_before);
+                self.counts.gained -= u64::from(gained_before.is_some());
+                gained_before.into_iter().for_each(|id| self.no_longer_gained(id));
                 self.settle(theirs, self.pageblock_order, ours);
             }
             None => {
-                self.counts.gained += u64::from(ours.is_some() && !gained_before);
-                let skip = open.filter(|_| gained_before).map_or(BASE_PAGES, |fault| fault.skip);
-                self.faults.insert(pid, OpenFault { ours, skip });
+                self.counts.gained += u64::from(ours.is_some() && gained_before.is_none());
+                let gain = |ours| self.relief.gained.borrow_mut().gain(pid, ours);
+                let gained = gained_before.or_else(|| ours.map(gain));
+                self.faults.insert(pid, OpenFault { gained });
             }
         }
     }
 
-    fn ask_huge(&mut self, gfp: Gfp) -> Option<Pfn> {
+    /// The kernel served a retry: the huge page is that object, and base pages taken between the tries are nowhere.
+    fn no_longer_gained(&mut self, id: GainedId) {
+        if let Some(block) = self.relief.gained.borrow_mut().remove(id) {
+            self.frame_map.borrow_mut().drop_objects(block);
+        }
+    }
+
+    fn ask_huge(&mut self, gfp: Gfp, served: bool) -> Option<Pfn> {
         self.counts.huge_requests += 1;
-        let ours = self.ask(Request { order: self.pageblock_order, ..Request::page(gfp) });
+        let ours = self.ask(Request { order: self.pageblock_order, ..Request::page(gfp) }, served);
         let held = &mut self.frame_map.borrow_mut().held;
         held.extend(ours);
         self.counts.peak_held = self.counts.peak_held.max(held.len() as u64);
         ours
     }
 
-    fn ask(&mut self, request: Request) -> Option<Pfn> {
+    /// Makes a request, which the kernel `served` or not.
+    fn ask(&mut self, request: Request, served: bool) -> Option<Pfn> {
         self.observer.borrow_mut().asks(&request, self.pages);
-        let answer = self.pages.alloc(&request);
+        self.relief.asking.set(Some(request.order));
+        let mut answer = self.pages.alloc(&request);
+        // Each round frees memory that is not freed again, so there is an end.
+        while answer.is_err() && served {
+            let node = self.pages.machine().near();
+            if self.relief.make_room(request.gfp, request.order, node) == 0 {
+                break;
+            }
+            answer = self.pages.alloc(&request);
+        }
+        self.relief.asking.set(None);
         self.observer.borrow_mut().answered(answer, self.pages);
         self.counts.orders.entry(request.order).or_default().count(answer.is_ok());
+        if let (Err(error), true) = (answer, served) {
+            let reason = self.reason(error, request.order);
+            *self.counts.reasons.entry(reason).or_default() += 1;
+        }
         answer.ok()
     }
 
@@ -330,7 +290,10 @@ impl<'h, W: Observer> Replayer<'h, W> {
             if let Some(old) = old.index() {
                 // The free of the old object was lost; a frame has one object.
                 let pfn = self.span.pfn(old);
-                self.give_back(PfnRange::block(pfn, Order(0)));
+                self.relief.forget(self.span.pfn(index));
+                if !self.leaves_seat(pfn) {
+                    self.relief.give_back(PfnRange::block(pfn, Order(0)));
+                }
             }
         }
         self.counts.seen.reallocations += u64::from(in_use);
@@ -339,10 +302,12 @@ impl<'h, W: Observer> Replayer<'h, W> {
 
     fn free(&mut self, theirs: Pfn, order: Order) {
         self.counts.seen.splits += u64::from(self.high_order.take(&self.span, theirs, order));
+        self.relief.forget(theirs);
         let frames = self.span.block(theirs, order);
         if frames.len() == 1 {
             let location = self.frame_map.borrow_mut().set(frames.start, Location::FREE);
             match location.index() {
+                Some(index) if self.leaves_seat(self.span.pfn(index)) => {}
                 Some(index) => self.free_ours(self.span.pfn(index), Order(0)),
                 None => self.counts.seen.free_unknown += u64::from(location == Location::FREE),
             }
@@ -355,34 +320,40 @@ impl<'h, W: Observer> Replayer<'h, W> {
             let location = self.frame_map.borrow_mut().set(index, Location::FREE);
             unknown |= location == Location::FREE;
             let Some(pfn) = location.index().map(|index| self.span.pfn(index)) else { continue };
+            if self.leaves_seat(pfn) {
+                continue;
+            }
             match &mut piece {
                 Some(piece) if piece.end == pfn => piece.end = pfn.add(1),
                 _ => {
                     let next = PfnRange { start: pfn, end: pfn.add(1) };
-                    piece.replace(next).into_iter().for_each(|piece| self.give_back(piece));
+                    piece.replace(next).into_iter().for_each(|piece| self.relief.give_back(piece));
                 }
             }
         }
         self.counts.seen.free_unknown += u64::from(unknown);
         match piece {
             Some(piece) if piece.frames() == order.frames() => self.free_ours(piece.start, order),
-            Some(piece) => self.give_back(piece),
+            Some(piece) => self.relief.give_back(piece),
             None => {}
         }
+    }
+
+    /// Whether our frame is a seat in a gained huge page. The last base page that leaves frees the huge page.
+    fn leaves_seat(&mut self, ours: Pfn) -> bool {
+        let left = self.relief.gained.borrow_mut().leave(ours);
+        if let Left::Last(block) = left {
+            self.counts.given_back += 1;
+            self.free_ours(block, self.pageblock_order);
+        }
+        left != Left::NoSeat
     }
 
     /// Frees a block of ours, or that part of a larger one that the kernel split.
     fn free_ours(&mut self, ours: Pfn, order: Order) {
         self.frame_map.borrow_mut().forget(PfnRange::block(ours, order));
         if self.pages.free(ours, order).is_err() {
-            self.give_back(PfnRange::block(ours, order));
-        }
-    }
-
-    fn give_back(&mut self, range: PfnRange) {
-        self.frame_map.borrow_mut().forget(range);
-        if self.pages.free_range(range).is_err() {
-            self.counts.refused += 1;
+            self.relief.give_back(PfnRange::block(ours, order));
         }
     }
 
@@ -396,6 +367,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
         self.high_order.take(&self.span, old, order);
         self.high_order.put(&self.span, new, order);
+        self.relief.moved(old, new);
         for (from, to) in self.span.block(old, order).zip(self.span.block(new, order)) {
             let mut frame_map = self.frame_map.borrow_mut();
             let location = frame_map.set(from, Location::LEFT);
@@ -407,5 +379,15 @@ impl<'h, W: Observer> Replayer<'h, W> {
     fn is_vacant(&self, pfn: Pfn, order: Order) -> bool {
         self.span.covers(PfnRange::block(pfn, order))
             && self.span.block(pfn, order).all(|index| self.frame_map.borrow().get(index).is_vacant())
+    }
+    /// Why a request failed here that the kernel served.
+    fn reason(&self, error: AllocError, order: Order) -> &'static str {
+        match error {
+            AllocError::NoMemory { why: Why::Fragmented, .. } => "no free block is large enough",
+            AllocError::NoMemory { why: Why::Watermark | Why::WouldWait, .. } => {
+                self.relief.kept(order.frames()).unwrap_or("free memory is at the watermark, as in Linux")
+            }
+            _ => "no zone of this machine suits the request",
+        }
     }
 }

@@ -8,6 +8,7 @@ use framewright::units::{MigrateType, Order, PfnRange};
 use serde::Serialize;
 
 use super::first_pass::FirstPass;
+use super::page_costs::PageCosts;
 use super::recorded_machine::{Knowledge, RecordedMachine};
 use super::run_counts::{Extfrag, OrderCount, Run, Seen};
 use super::thp_faults::FirstTry;
@@ -16,7 +17,7 @@ use crate::proc::{ZoneInfo, ZoneState};
 use crate::record::{Kind, Quality};
 
 /// Version of the JSON form; raised when a field changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// All results of a replay.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +33,8 @@ pub struct Report {
     /// The kernel's own figure of its free memory at the end, if that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_recorded: Option<FreeRecorded>,
+    /// The stated costs of a page, for the times.
+    pub costs: PageCosts,
     /// The results of the recorded kernel.
     pub linux: LinuxColumn,
     /// The results of the first set of mechanisms; also the first of `columns`.
@@ -165,12 +168,51 @@ pub struct LinuxColumn {
     pub events_per_second: f64,
     /// Objects moved by compaction; none if the trace has no event of a move.
     pub page_moves: Option<u64>,
+    /// Time for these moves at the stated cost, in milliseconds.
+    pub page_moves_ms: Option<f64>,
+    /// Frames that were freed by threads that reclaimed.
+    pub reclaimed: u64,
+    /// Of these, frames of objects that are followed from their allocation on, and so may be reclaimed early here.
+    pub reclaimed_known: u64,
+    /// Requests that reclaimed by themselves; none if the trace has no event of one.
+    pub direct_reclaims: Option<u64>,
     /// Fallbacks by kind.
     pub extfrag: Vec<ExtfragRow>,
     /// Requests by order.
     pub orders: Vec<OrderRow>,
     /// Free blocks at the end, as if per-CPU lists were empty.
     pub buddyinfo: Vec<ZoneBlocks>,
+}
+
+/// The results of a run that bounds another one. The fields are as in [`Column`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[allow(missing_docs, reason = "the fields are those of a column")]
+pub struct Bound {
+    pub order9_faults_served: u64,
+    pub huge_pages_split: u64,
+    pub failed_where_linux_served: u64,
+    pub failed_smaller: u64,
+    pub failed_because: BTreeMap<&'static str, u64>,
+    pub page_moves: u64,
+    pub reclaimed_early: u64,
+    pub frees_refused: u64,
+    pub pages_conserved: bool,
+}
+
+impl From<Column> for Bound {
+    fn from(column: Column) -> Bound {
+        Bound {
+            order9_faults_served: column.order9_faults_served,
+            huge_pages_split: column.huge_pages_split,
+            failed_where_linux_served: column.failed_where_linux_served,
+            failed_smaller: column.failed_smaller,
+            failed_because: column.failed_because,
+            page_moves: column.page_moves,
+            reclaimed_early: column.reclaimed_early,
+            frees_refused: column.frees_refused,
+            pages_conserved: column.pages_conserved,
+        }
+    }
 }
 
 /// Frames in free blocks.
@@ -209,10 +251,28 @@ pub struct Column {
     pub peak_blocks_held: u64,
     /// Base pages not taken because their task got a huge page here.
     pub base_pages_skipped: u64,
+    /// Huge pages of `served_where_linux_failed` that were given back when the kernel's task gave back its base pages.
+    pub huge_pages_given_back: u64,
+    /// Huge pages of `served_where_linux_failed` that were split because memory was short.
+    pub huge_pages_split: u64,
     /// Pages whose contents compaction moved.
     pub page_moves: u64,
+    /// Time for these moves at the stated cost, in milliseconds.
+    pub page_moves_ms: f64,
+    /// Frames that were reclaimed here before the kernel reclaimed them.
+    pub reclaimed_early: u64,
+    /// By how much earlier than the kernel these were reclaimed, on average, in seconds; none if there are none.
+    pub reclaimed_earlier_s: Option<f64>,
+    /// Time for reading as many pages again at the stated cost, in milliseconds.
+    pub reclaimed_early_ms: f64,
     /// Smaller requests failed here and served by the kernel.
     pub failed_smaller: u64,
+    /// Requests of any size that failed here and were served by the kernel, by reason. Both tries of a fault count.
+    pub failed_because: BTreeMap<&'static str, u64>,
+    /// The results if nothing is reclaimed here, and no huge page is split.
+    pub nothing_reclaimed: Bound,
+    /// The results if every page that the kernel reclaims later is reclaimed here at once.
+    pub all_reclaimed_at_once: Bound,
     /// Frees that were refused. Anything but 0 is a bug.
     pub frees_refused: u64,
     /// As in [`LinuxColumn`].
@@ -267,6 +327,7 @@ fn unusable(zones: &[ZoneBlocks]) -> UnusableIndex {
 
 /// Turns one run's raw results into a column.
 pub(super) fn column(run: Run, order: Order, zones: Vec<ZoneBlocks>, types: String, census: &FrameCounts) -> Column {
+    let costs = PageCosts::default();
     Column {
         mechanisms: run.mechanisms.to_string(),
         extfrag_events: run.extfrag.total(),
@@ -278,9 +339,19 @@ pub(super) fn column(run: Run, order: Order, zones: Vec<ZoneBlocks>, types: Stri
         failed_where_linux_served: run.lost,
         peak_blocks_held: run.peak_held,
         base_pages_skipped: run.skipped,
+        huge_pages_given_back: run.given_back,
+        huge_pages_split: run.relief.split,
         page_moves: run.moved,
+        page_moves_ms: costs.moves_ms(run.moved),
+        reclaimed_early: run.relief.reclaimed,
+        reclaimed_earlier_s: (run.relief.freed_since != 0)
+            .then(|| run.relief.earlier as f64 / run.relief.freed_since as f64 / 1e9),
+        reclaimed_early_ms: costs.reads_ms(run.relief.reclaimed),
         failed_smaller: run.failed_smaller,
-        frees_refused: run.refused,
+        failed_because: run.reasons,
+        nothing_reclaimed: Bound::default(),
+        all_reclaimed_at_once: Bound::default(),
+        frees_refused: run.relief.refused,
         unusable_index: unusable(&zones),
         events_per_second: run.events as f64 / run.seconds.max(1e-9),
         extfrag: extfrag_rows(&run.extfrag),
@@ -307,7 +378,11 @@ pub(super) fn report(first_pass: &FirstPass, machine: &RecordedMachine, first: C
     let linux = &first_pass.linux;
     let zones = linux_blocks(first_pass, machine);
     let seconds = linux.nanoseconds as f64 / 1e9;
+    let costs = PageCosts::default();
+    // A tracer without the probe and a kernel that moves nothing leave the same trace.
+    let moves = Some(linux.moves).filter(|&moves| moves != 0);
     Report {
+        costs,
         schema_version: SCHEMA_VERSION,
         trace: first_pass.name.clone(),
         quality: quality(first_pass, machine, &first_pass.quality, first.seen),
@@ -322,8 +397,11 @@ pub(super) fn report(first_pass: &FirstPass, machine: &RecordedMachine, first: C
             peak_blocks_held: linux.faults.peak_held,
             unusable_index: unusable(&zones),
             events_per_second: linux.requests as f64 / seconds.max(1e-9),
-            // A tracer without the probe and a kernel that moves nothing leave the same trace.
-            page_moves: Some(linux.moves).filter(|&moves| moves != 0),
+            page_moves: moves,
+            page_moves_ms: moves.map(|moves| costs.moves_ms(moves)),
+            reclaimed: first_pass.reclaimed.frames,
+            reclaimed_known: first_pass.reclaimed.marked,
+            direct_reclaims: Some(linux.direct_reclaims).filter(|&count| count != 0),
             extfrag: extfrag_rows(&linux.extfrag),
             orders: order_rows(&linux.orders),
             buddyinfo: zones,

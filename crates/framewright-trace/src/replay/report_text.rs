@@ -13,6 +13,7 @@ use framewright_table::Table as Sheet;
 use framewright_table::figures::thousands;
 
 use super::recorded_machine::Knowledge;
+use super::relief_text;
 use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, UnusableIndex, ZoneBlocks, free_frames};
 use super::thp_faults::FirstTry;
 use crate::counted::counted;
@@ -43,8 +44,10 @@ impl fmt::Display for Table<'_> {
         line(&mut table, "", std::iter::once("Linux".to_owned()).chain(columns));
         faults(&mut table, report);
         fragmentation(&mut table, report);
+        relief_text::reclaim(&mut table, report);
         conduct(&mut table, report);
         free(&mut table, report);
+        relief_text::bounds(&mut table, report);
         table.text(notes(report));
         orders(&mut table, report);
         extfrag(&mut table, report);
@@ -146,7 +149,7 @@ fn name(report: &Report, i: usize) -> String {
 }
 
 /// Adds a row: the kernel's number, if it has one, and ours.
-fn row(
+pub(super) fn row(
     table: &mut Sheet,
     report: &Report,
     label: &str,
@@ -173,9 +176,12 @@ fn faults(t: &mut Sheet, report: &Report) {
     let label = "  most huge pages held at once";
     row(t, report, label, |l| number(l.peak_blocks_held), |c| thousands(c.peak_blocks_held));
     row(t, report, "  base pages not taken for those served here", |_| None, |c| thousands(c.base_pages_skipped));
+    let label = "  given back when Linux's base pages were";
+    row(t, report, label, |_| None, |c| thousands(c.huge_pages_given_back));
+    row(t, report, "  split because memory was short", |_| None, |c| thousands(c.huge_pages_split));
 }
 
-fn percent(part: u64, of: u64) -> String {
+pub(super) fn percent(part: u64, of: u64) -> String {
     format!(" ({:.1} %)", part as f64 * 100.0 / of as f64)
 }
 
@@ -214,6 +220,7 @@ fn free(t: &mut Sheet, report: &Report) {
 
 fn conduct(t: &mut Sheet, report: &Report) {
     row(t, report, "other requests failed here, served by Linux", |_| None, |c| thousands(c.failed_smaller));
+    relief_text::reasons(t, report);
     row(t, report, "frees refused", |_| None, |c| thousands(c.frees_refused));
     let conserved = |c: &Column| if c.pages_conserved { "yes" } else { "NO" }.to_owned();
     row(t, report, "every page accounted for at the end", |_| None, conserved);
@@ -232,9 +239,8 @@ fn notes(report: &Report) -> String {
         None => "\nThe trace has no event page_migrate: framewright doctor says whether a recording can have it.",
     };
     format!(
-        "\nA fault is a task's first request of order {order}{flags}, and its retries.\n\
-         One that is served here and that Linux failed keeps its huge page to the end.\n\
-         Nothing is reclaimed here; what Linux freed is freed, and what it moved has moved.{moves}"
+        "\nA fault is a task's first request of order {order}{flags}, and its retries.\n{}{moves}",
+        relief_text::notes(report)
     )
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use framewright::Mechanisms;
 use framewright::units::{MigrateType, Order};
 
+use super::relief::ReliefCounts;
+
 /// Facts about the trace that only a run shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -64,9 +66,14 @@ pub(super) struct Run {
     pub(super) lost: u64,
     pub(super) peak_held: u64,
     pub(super) skipped: u64,
+    /// Gained huge pages that were given back with their last base page.
+    pub(super) given_back: u64,
+    /// Early reclaim, and gained huge pages that were split.
+    pub(super) relief: ReliefCounts,
+    /// Requests that failed here and that the kernel served, by reason.
+    pub(super) reasons: BTreeMap<&'static str, u64>,
     pub(super) moved: u64,
     pub(super) failed_smaller: u64,
-    pub(super) refused: u64,
     pub(super) events: u64,
     pub(super) seconds: f64,
     pub(super) seen: Seen,

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod replay_hostile;
+mod replay_reclaim;
 mod replay_rules;
 #[path = "../../../framewright-lab/tests/replay_synthetic/mod.rs"]
 mod replay_synthetic;

@@ -253,7 +253,7 @@ fn base_pages(trace: &mut Synthetic, pfn: u64, count: u64) {
 }
 
 #[test]
-fn what_linux_failed_and_we_serve_stays_and_replaces_base_pages() {
+fn what_linux_failed_and_we_serve_replaces_base_pages_and_goes_with_the_last() {
     let mut trace = Synthetic::new();
     trace.alloc(0, 9, FIRST).alloc(0, 9, SECOND);
     base_pages(&mut trace, A, 600);
@@ -267,21 +267,32 @@ fn what_linux_failed_and_we_serve_stays_and_replaces_base_pages() {
     assert_eq!(allocated(&report), 512 + 88 + 10 + 1 + 2);
     assert_eq!((report.linux.peak_blocks_held, report.framewright.peak_blocks_held), (0, 1));
 
-    // The frees of what was left out are dropped; the huge page stays.
-    (A..A + 600).for_each(|pfn| _ = trace.free(pfn, 0));
+    // The huge page stays while one of the base pages is in use, and is freed with it.
+    (A..A + 511).for_each(|pfn| _ = trace.free(pfn, 0));
     let report = trace.replay();
-    assert_eq!((allocated(&report), seen(&report)), (512 + 10 + 1 + 2, [0; 4]));
+    assert_eq!((allocated(&report), seen(&report)), (512 + 88 + 10 + 1 + 2, [0; 4]));
+    assert_eq!(report.framewright.huge_pages_given_back, 0);
+    trace.moved(A + 511, A + 0x600).free(A + 511, 0).free(A + 0x600, 0);
+    let report = trace.replay();
+    assert_eq!((allocated(&report), seen(&report)), (88 + 10 + 1 + 2, [0; 4]));
+    assert_eq!((report.framewright.huge_pages_given_back, report.framewright.huge_pages_split), (1, 0));
 }
 
 #[test]
-fn base_pages_are_left_out_up_to_the_next_try() {
+fn base_pages_are_left_out_after_the_next_try_too() {
     let mut trace = Synthetic::new();
     trace.alloc(0, 9, FIRST).alloc(0, 9, SECOND);
     base_pages(&mut trace, A, 100);
     trace.alloc(START + 0xa00, 9, FIRST);
     base_pages(&mut trace, A + 100, 50);
     let report = trace.replay();
-    assert_eq!((parted(&report), allocated(&report)), ([1, 0, 100], 512 + 512 + 50));
+    assert_eq!((parted(&report), allocated(&report)), ([1, 0, 150], 512 + 512));
+
+    // Where the kernel zeroes pages that a task touches, only these are left out.
+    let mut trace = Synthetic::new();
+    trace.alloc(0, 9, FIRST).alloc(A, 0, MOVABLE).alloc(A + 1, 0, "GFP_HIGHUSER_MOVABLE|__GFP_ZERO");
+    let report = trace.replay();
+    assert_eq!((parted(&report), allocated(&report)), ([1, 0, 1], 512 + 1));
 
     // Base pages after a fault that failed here as well are allocated.
     let mut trace = Synthetic::new();
@@ -390,6 +401,7 @@ fn smaller_requests_that_linux_failed_are_tried_and_given_back() {
     let report = trace.replay();
     assert_eq!(rows(&report.framewright.orders), [(3, 2, 2)]);
     assert_eq!(report.framewright.failed_smaller, 1);
+    assert_eq!(Vec::from_iter(&report.framewright.failed_because), [(&"no free block is large enough", &1)]);
 }
 
 #[test]
