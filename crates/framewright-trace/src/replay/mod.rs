@@ -17,9 +17,9 @@
 //!
 //! The kernel's reclaim shows as frees, and its compaction as moves. When our allocator is short of memory, an object
 //! that the kernel reclaimed later is *reclaimed early*, and a gained huge page is split last of all (`relief.rs`).
-//! Each set of mechanisms is also run with two bounds: nothing is reclaimed here, and all of it as soon as it is allocated.
-//! With `compaction` our allocator moves objects as well, if their request's flags make them movable, and the replay
-//! counts them (`frame_map.rs`).
+//! Each set of mechanisms is also run with two bounds: nothing is reclaimed here, and all of it as soon as it is
+//! allocated. With `compaction` our allocator moves objects as well, if their request's flags make them movable, and
+//! the replay counts them (`frame_map.rs`).
 //!
 //! The trace is read once for its quality, for the kernel's own results, and for the memory in use before it began
 //! (`first_pass.rs`). Then it is read three times for each set of mechanisms (`replayer.rs`). It is never in memory
@@ -27,12 +27,12 @@
 
 mod report_text;
 mod relief_text;
+mod report_row;
 mod run;
 mod replayer;
 mod report;
 mod page_costs;
 mod recording;
-mod run_counts;
 mod relief;
 mod observer;
 mod reclaimable;
@@ -43,6 +43,7 @@ mod first_pass;
 mod reclaim_context;
 mod lifetimes;
 mod high_order;
+mod run_counts;
 mod thp_faults;
 mod frame_span;
 mod replay_error;

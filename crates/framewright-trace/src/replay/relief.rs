@@ -26,6 +26,7 @@ use super::lifetimes::Reclaimed;
 use super::observer::Pages;
 use super::reclaimable::{Age, Reclaimable};
 use super::recorded_machine::RecordedMachine;
+use super::run_counts::ReliefCounts;
 
 /// When objects that the kernel reclaimed later are reclaimed here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,21 +37,6 @@ pub(crate) enum EarlyReclaim {
     WhenAsked,
     /// As soon as they are allocated.
     AtOnce,
-}
-
-/// The counts of relief.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ReliefCounts {
-    /// Frames that were reclaimed early.
-    pub(super) reclaimed: u64,
-    /// Of these, frames of objects that the kernel has freed since.
-    pub(super) freed_since: u64,
-    /// By how much earlier these were reclaimed, summed over frames, in nanoseconds.
-    pub(super) earlier: u128,
-    /// Gained huge pages that were split.
-    pub(super) split: u64,
-    /// Frees that were refused.
-    pub(super) refused: u64,
 }
 
 /// The memory that can be had, on one allocator.

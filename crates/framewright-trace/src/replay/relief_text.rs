@@ -7,7 +7,7 @@ use framewright_table::figures::thousands;
 
 use super::page_costs::PageCosts;
 use super::report::{Bound, Column, LinuxColumn, Report};
-use super::report_text::{percent, row};
+use super::report_row::{percent, row};
 
 /// Adds the rows of reclaim, and of the time for it.
 pub(super) fn reclaim(t: &mut Sheet, report: &Report) {

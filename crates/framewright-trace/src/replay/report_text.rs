@@ -15,6 +15,7 @@ use framewright_table::figures::thousands;
 use super::recorded_machine::Knowledge;
 use super::relief_text;
 use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, UnusableIndex, ZoneBlocks, free_frames};
+use super::report_row::{line, percent, row};
 use super::thp_faults::FirstTry;
 use crate::counted::counted;
 use crate::mechanisms::unlike;
@@ -24,10 +25,6 @@ use crate::record::Kind;
 /// Prints a [`Report`] for a terminal.
 pub struct Table<'r>(pub &'r Report);
 
-/// Least width of the first column.
-const LABEL: usize = 48;
-/// Least width of the others.
-const VALUE: usize = 15;
 /// Least width of the first column of the tables of blocks, and of the others.
 const BLOCKS: (usize, usize) = (40, 7);
 
@@ -131,12 +128,6 @@ fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
     writeln!(f, "  flags that are not known here, left out of their requests: {}", flags.join(", "))
 }
 
-/// Adds a row to the main table: a label and a cell for each column.
-fn line(table: &mut Sheet, label: &str, values: impl Iterator<Item = String>) {
-    let values = values.map(|value| format!("{value:>VALUE$}"));
-    table.row(std::iter::once(format!("{label:<LABEL$}")).chain(values).collect());
-}
-
 /// The switches that differ from the baseline.
 fn unlike_baseline(mechanisms: &str) -> String {
     let switches = unlike(mechanisms, &Mechanisms::BASELINE);
@@ -146,18 +137,6 @@ fn unlike_baseline(mechanisms: &str) -> String {
 /// The title of the column of the `i`-th set of mechanisms.
 fn name(report: &Report, i: usize) -> String {
     if report.columns.len() > 1 { format!("ours {}", i + 1) } else { "Framewright".to_owned() }
-}
-
-/// Adds a row: the kernel's number, if it has one, and ours.
-pub(super) fn row(
-    table: &mut Sheet,
-    report: &Report,
-    label: &str,
-    linux: impl Fn(&LinuxColumn) -> Option<String>,
-    ours: impl Fn(&Column) -> String,
-) {
-    let linux = linux(&report.linux).unwrap_or_else(|| "-".to_owned());
-    line(table, label, std::iter::once(linux).chain(report.columns.iter().map(ours)));
 }
 
 fn faults(t: &mut Sheet, report: &Report) {
@@ -179,10 +158,6 @@ fn faults(t: &mut Sheet, report: &Report) {
     let label = "  given back when Linux's base pages were";
     row(t, report, label, |_| None, |c| thousands(c.huge_pages_given_back));
     row(t, report, "  split because memory was short", |_| None, |c| thousands(c.huge_pages_split));
-}
-
-pub(super) fn percent(part: u64, of: u64) -> String {
-    format!(" ({:.1} %)", part as f64 * 100.0 / of as f64)
 }
 
 fn fragmentation(t: &mut Sheet, report: &Report) {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use framewright::Mechanisms;
 use framewright::units::{MigrateType, Order};
 
-use super::relief::ReliefCounts;
-
 /// Facts about the trace that only a run shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -51,6 +49,21 @@ impl Extfrag {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&(Order, Order, MigrateType, MigrateType), &u64)> {
         self.0.iter()
     }
+}
+
+/// The counts of relief.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReliefCounts {
+    /// Frames that were reclaimed early.
+    pub(super) reclaimed: u64,
+    /// Of these, frames of objects that the kernel has freed since.
+    pub(super) freed_since: u64,
+    /// By how much earlier these were reclaimed, summed over frames, in nanoseconds.
+    pub(super) earlier: u128,
+    /// Gained huge pages that were split.
+    pub(super) split: u64,
+    /// Frees that were refused.
+    pub(super) refused: u64,
 }
 
 /// The raw results of one run.
