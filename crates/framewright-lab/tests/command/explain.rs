@@ -121,11 +121,11 @@ fn the_list_adds_up_to_the_replay() {
         let mechanisms = Mechanisms::preset(name).unwrap();
         let listing = listing(mechanisms);
         let report = crate::replay_synthetic::run(&shipped(), &[mechanisms]).unwrap();
-        let column = &report.framewright;
+        let column = &report.framewright.nothing_reclaimed;
         let of = |kind| listing.happenings.iter().filter(|row| row.kind == kind).count() as u64;
         let fragmenting = listing.happenings.iter().filter_map(|row| row.fallback.as_ref());
         let fragmenting = fragmenting.filter(|fallback| fallback.fragmenting).count() as u64;
-        let failed: u64 = column.orders.iter().map(|row| row.failed).sum();
+        let failed = column.failed_requests;
         assert_eq!((of(Kind::Fallback), fragmenting), (column.extfrag_events, column.extfrag_fragmenting), "{name}");
         assert_eq!(of(Kind::Failure), failed, "{name}");
         let mut numbers: Vec<u64> = listing.happenings.iter().map(|row| row.number).collect();

@@ -9,6 +9,8 @@
 //! | a fallback | the contents of the pageblock, the tasks that allocated them, and how long the harm lasted |
 //! | a failure | the pages in the way, and the tasks that allocated them |
 //!
+//! The run that is explained reclaims nothing, so that its reasons lie in the allocator alone.
+//!
 //! A replay is deterministic, so an answer comes from three passes over the trace:
 //!
 //! 1. A first run numbers the incidents (`incidents.rs`) and tracks the owner of each frame (`page_owner.rs`).
@@ -114,7 +116,7 @@ pub fn why<'a>(
     let Some((earlier, target)) = found else { return Err(ExplainError::NoSuch { number: wanted, count }) };
     let fresh = IncidentLog::new(owners(&recording)?);
     let second_run = RefCell::new(SecondRun::new(fresh, &recording.machine, (wanted, *target)));
-    replay::run(&recording, (mechanisms, EarlyReclaim::WhenAsked), &second_run, &mut |records| progress(2, records))?;
+    replay::run(&recording, (mechanisms, EarlyReclaim::Never), &second_run, &mut |records| progress(2, records))?;
     let second_run = second_run.into_inner();
     let requesters = requester::look_up(&recording, &named(&second_run, target), &mut |records| progress(3, records))?;
     let owners = &second_run.incidents.owners;
@@ -148,7 +150,7 @@ fn number(
     progress: &mut dyn FnMut(u64),
 ) -> Result<IncidentLog, ReplayError> {
     let incidents = RefCell::new(IncidentLog::new(owners(recording)?));
-    replay::run(recording, (mechanisms, EarlyReclaim::WhenAsked), &incidents, progress)?;
+    replay::run(recording, (mechanisms, EarlyReclaim::Never), &incidents, progress)?;
     Ok(incidents.into_inner())
 }
 

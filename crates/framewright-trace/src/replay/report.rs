@@ -188,6 +188,10 @@ pub struct LinuxColumn {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[allow(missing_docs, reason = "the fields are those of a column")]
 pub struct Bound {
+    pub extfrag_events: u64,
+    pub extfrag_fragmenting: u64,
+    /// Requests that got nothing, whether the kernel served them or not.
+    pub failed_requests: u64,
     pub order9_faults_served: u64,
     pub huge_pages_split: u64,
     pub failed_where_linux_served: u64,
@@ -202,6 +206,9 @@ pub struct Bound {
 impl From<Column> for Bound {
     fn from(column: Column) -> Bound {
         Bound {
+            extfrag_events: column.extfrag_events,
+            extfrag_fragmenting: column.extfrag_fragmenting,
+            failed_requests: column.orders.iter().map(|row| row.failed).sum(),
             order9_faults_served: column.order9_faults_served,
             huge_pages_split: column.huge_pages_split,
             failed_where_linux_served: column.failed_where_linux_served,
