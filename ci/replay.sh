@@ -69,7 +69,7 @@ END
     found=$(value "$1" framewright peak_blocks_held)
     [ "${found:-0}" -le 272 ] || echo "framewright.peak_blocks_held is $found, more than there were faults"
     # What the defaults are for: three times as many huge pages as Linux, with fewer moves for each and no more mixing.
-    local served moves
+    local served moves known
     served=$(value "$1" framewright order9_faults_served)
     [ "${served:-0}" -ge 162 ] || echo "framewright.order9_faults_served is $served, less than three times Linux's"
     moves=$(value "$1" framewright page_moves)
@@ -77,7 +77,8 @@ END
         echo "framewright.page_moves is $moves for $served huge pages, more for each than Linux's 36401 for 54"
     # No more is reclaimed early than Linux reclaimed.
     found=$(value "$1" framewright reclaimed_early)
-    [ "${found:-1}" -le "$(value "$1" linux reclaimed_known)" ] || echo "framewright.reclaimed_early is $found, too many"
+    known=$(value "$1" linux reclaimed_known)
+    [ "${found:-1}" -le "${known:-0}" ] || echo "framewright.reclaimed_early is $found, too many"
     found=$(value "$1" framewright extfrag_fragmenting)
     [ "${found:-14}" -le 13 ] || echo "framewright.extfrag_fragmenting is $found, more than Linux's"
 }

@@ -31,6 +31,7 @@ mod report_row;
 mod run;
 mod replayer;
 mod report;
+mod bound;
 mod page_costs;
 mod recording;
 mod relief;
@@ -55,6 +56,7 @@ use std::cell::RefCell;
 
 use framewright::Mechanisms;
 
+pub use self::bound::Bound;
 pub(crate) use self::frame_span::Span;
 pub(crate) use self::observer::{Observer, Pages};
 pub use self::page_costs::PageCosts;
@@ -65,7 +67,7 @@ pub(crate) use self::relief::EarlyReclaim;
 pub use self::replay_error::ReplayError;
 pub use self::replay_options::ReplayOptions;
 pub use self::report::{
-    Bound, Column, ExtfragRow, FreeRecorded, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks,
+    Column, ExtfragRow, FreeRecorded, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks,
 };
 pub use self::report_text::Table;
 pub(crate) use self::run::run;

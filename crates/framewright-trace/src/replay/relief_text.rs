@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use framewright_table::Table as Sheet;
 use framewright_table::figures::thousands;
 
+use super::bound::Bound;
 use super::page_costs::PageCosts;
-use super::report::{Bound, Column, LinuxColumn, Report};
+use super::report::{Column, LinuxColumn, Report};
 use super::report_row::{percent, row};
 
 /// Adds the rows of reclaim, and of the time for it.
