@@ -53,9 +53,10 @@ impl Replay {
             let Column { mechanisms, nothing_reclaimed, all_reclaimed_at_once, .. } = column;
             let bounds = [nothing_reclaimed, all_reclaimed_at_once];
             let bounds = bounds.map(|bound| (bound.frees_refused, bound.pages_conserved));
-            for (refused, conserved) in [(column.frees_refused, column.pages_conserved)].into_iter().chain(bounds) {
-                if refused != 0 {
-                    bail!("{refused} frees were refused under {mechanisms}");
+            for (frees_refused, conserved) in [(column.frees_refused, column.pages_conserved)].into_iter().chain(bounds)
+            {
+                if frees_refused != 0 {
+                    bail!("{frees_refused} frees were refused under {mechanisms}");
                 }
                 if !conserved {
                     bail!("pages were lost under {mechanisms}");
