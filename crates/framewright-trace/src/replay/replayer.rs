@@ -218,7 +218,8 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
         match theirs {
             Some(theirs) => {
-                self.counts.lost += u64::from(ours.is_none());
+                // A huge page that was gained and split since is counted as served.
+                self.counts.lost += u64::from(ours.is_none() && gained_before.is_none());
                 // Counted as gained when the kernel's earlier try failed.
                 self.counts.gained -= u64::from(gained_before.is_some());
                 gained_before.into_iter().for_each(|id| self.no_longer_gained(id));

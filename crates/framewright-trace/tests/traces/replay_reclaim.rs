@@ -1,6 +1,6 @@
 //! Reclaim in a replay: what is reclaimed early, when a huge page is split, and which failures remain.
 
-use crate::replay_synthetic::{FIRST, MOVABLE, START, Synthetic};
+use crate::replay_synthetic::{FIRST, MOVABLE, SECOND, START, Synthetic};
 use framewright::Mechanisms;
 use framewright_trace::replay::{Column, Table};
 
@@ -111,4 +111,17 @@ fn a_thread_that_reclaims_gets_the_reserves_and_others_fail_with_a_reason() {
     let text = Table(&report).to_string();
     let row = text.lines().find(|line| line.contains("tries that failed")).unwrap();
     assert_eq!(row.split_whitespace().last(), Some("1"), "{text}");
+}
+
+#[test]
+fn a_fault_whose_huge_page_was_split_before_its_retry_is_counted_once() {
+    let mut trace = Synthetic::new();
+    trace.used_except(A, 512).alloc(0, 9, FIRST);
+    trace.within(6, "redis", |t| _ = t.alloc(A, 0, MOVABLE));
+    // The free of that page was lost. Linux serves the retry; here the page is still in use.
+    trace.alloc(A, 9, SECOND);
+    let report = trace.replay();
+    let ours = &report.framewright;
+    assert_eq!((ours.order9_faults_served, ours.served_where_linux_failed, ours.failed_where_linux_served), (1, 0, 0));
+    assert_eq!((ours.huge_pages_split, report.linux.order9_faults_served), (1, 1));
 }
