@@ -220,8 +220,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(never)]
     pub(crate) fn free_cached_or_slow(pfn: Pfn, allocator: &Self, order: Order) -> Result<(), FreeError> {
         let world = &allocator.world;
-        if !world.has_marked_path()
-            && allocator.fast.with_any(|fast| fast.free_elsewhere(world, pfn, order)).is_some()
+        if !world.has_marked_path() && allocator.fast.with_any(|fast| fast.free_elsewhere(world, pfn, order)).is_some()
         {
             return Ok(());
         }

@@ -453,8 +453,7 @@ impl<'a, M: Machine> World<'a, M> {
         Ok(frame)
     }
 
-    /// Frees a block whose ring is full, after an empty magazine was loaded. False if it is no allocated block, or
-    /// needs the slow path.
+    /// Frees a block in one visit to the CPU's lists. False if it is not allocated, or needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
         if self.shared.mechanisms().is_hardened() {
