@@ -307,9 +307,9 @@ impl<'a> Simulation<'a> {
         let stack = || self.stacks.pop().or_else(|| DefaultStack::new(STACK).ok()).expect("memory for a stack");
         let stacks: Vec<DefaultStack> = std::iter::repeat_with(stack).take(self.world.cpus.len()).collect();
         let begin = |(number, stack)| Some(task(stack, number, &body));
-        let mut tasks: Vec<Option<Task>> = stacks.into_iter().enumerate().map(begin).collect();
-        (0..tasks.len()).for_each(|number| self.world.admit(number as u16));
-        self.turns(&mut tasks)
+        let mut tasks = Tasks(stacks.into_iter().enumerate().map(begin).collect());
+        (0..tasks.0.len()).for_each(|number| self.world.admit(number as u16));
+        self.turns(&mut tasks.0)
     }
 
     /// Runs CPUs until all are done.
@@ -340,6 +340,22 @@ impl<'a> Simulation<'a> {
         };
         let held = if held.is_empty() { String::new() } else { format!(" ({})", held.join(", ")) };
         format!("CPU {number} {what}{held}")
+    }
+}
+
+/// The coroutines of one run.
+///
+/// Those that are left when the run fails end where they are. Unwinding would run their destructors, of which some take
+/// locks, and no CPU would ever release these.
+struct Tasks(Vec<Option<Task>>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for task in self.0.iter_mut().flatten() {
+            // SAFETY: nothing refers to what lies on the stack: no CPU of the run goes on, and the world notes a
+            // yielder only for the CPU that runs. What the stack owns is leaked.
+            unsafe { task.force_reset() };
+        }
     }
 }
 
