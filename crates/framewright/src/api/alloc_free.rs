@@ -14,7 +14,8 @@
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_ops::{Alloc, AllocAsked, FreeAt};
-use crate::api::fast_path::{FastPath, Route};
+use crate::api::fast_path::FastPath;
+use crate::api::route::Route;
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, PerCpu, Pinned, Step};
 use crate::stat::vmstat::GlobalEvent;

@@ -4,7 +4,8 @@
 //! as far as the machine's words are shared between threads. No call panics, allocates, or touches the memory it
 //! manages. An error names what is wrong with a call; after an error nothing has changed.
 
-use crate::api::fast_path::{FastPath, are_contradictory};
+use crate::api::fast_path::FastPath;
+use crate::api::route::are_contradictory;
 use crate::boot::boot::{self, Parts};
 use crate::boot::config::Config;
 use crate::frame::frame::{Geometry, Part};

@@ -23,8 +23,9 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{FastPath, Route};
+use crate::api::fast_path::FastPath;
 use crate::api::local::Local;
+use crate::api::route::Route;
 use crate::api::seen::Seen;
 use crate::pcp::ring_id::RingId;
 use crate::policy::watermark::AllocFlags;

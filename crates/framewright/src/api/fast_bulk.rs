@@ -14,7 +14,8 @@
 
 use core::cell::Cell;
 
-use crate::api::fast_path::{FastPath, HeadChange, Route};
+use crate::api::fast_path::FastPath;
+use crate::api::route::{HeadChange, Route};
 use crate::api::seen::Seen;
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;

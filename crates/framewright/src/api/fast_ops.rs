@@ -2,7 +2,8 @@
 //!
 //! Types instead of closures, because their calls are always inlined ([`Operation`]).
 
-use crate::api::fast_path::{FastPath, Route};
+use crate::api::fast_path::FastPath;
+use crate::api::route::Route;
 use crate::seam::machine::{Machine, Operation};
 use crate::types::request::Gfp;
 use crate::types::units::{Order, Pfn, ZoneIdx};

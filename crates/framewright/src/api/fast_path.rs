@@ -6,8 +6,7 @@
 //! (A free reads the pageblock's word as well.) There is no call, no lock, no atomic read-modify-write and no fence. A
 //! request that the fast path cannot serve goes to the next stage (`alloc_free.rs`); nothing was changed here.
 //!
-//! A [`Route`] is what the fast path has to know of a request. Where the request is a constant, the compiler computes
-//! it.
+//! A [`Route`] is what the fast path has to know of a request.
 //!
 //! A [`FastPath`] is what it has to know of a CPU, looked up once. For plain calls the machine keeps one for each CPU
 //! ([`crate::machine::PerCpu`]). A `Local` and a `CpuHandle` have their own. Where a machine keeps none, plain calls
@@ -25,6 +24,7 @@
 
 use core::cell::Cell;
 
+use crate::api::route::{HeadChange, Route};
 use crate::api::seen::{Seen, note};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
@@ -36,76 +36,10 @@ use crate::pcp::ring_id::{RingId, SMALL_ORDERS};
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{CallCx, Cpu};
-use crate::types::migratetype::MigrateType;
-use crate::types::request::{
-    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, Gfp, Request,
-};
+use crate::types::request::{__GFP_ZERO, Gfp, Request};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
-
-/// Where a request without special wishes looks for a block.
-// Four bytes, so that a call passes it in a register.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    ring: u8,
-    order: Order,
-    /// The highest kind of zone that the request may use.
-    pub(crate) highest: ZoneKind,
-    /// The head of the block once it is allocated.
-    pub(crate) head: Head,
-}
-
-/// Whether the flags contradict each other.
-pub(crate) const fn are_contradictory(gfp: Gfp) -> bool {
-    gfp.contains(Gfp(__GFP_MOVABLE.0 | __GFP_RECLAIMABLE.0)) || gfp.contains(Gfp(__GFP_DMA.0 | __GFP_DMA32.0))
-}
-
-impl Route {
-    /// The route of a request; `None` if only the slow path can serve it.
-    #[inline(always)]
-    pub(crate) fn of<M: Machine>(request: &Request, pageblock_order: Order) -> Option<Route> {
-        let Request { gfp, order, .. } = *request;
-        let slow = const { if M::FEATURES.zero { __GFP_THISNODE } else { Gfp(__GFP_THISNODE.0 | __GFP_ZERO.0) } };
-        if request.is_special() || gfp.intersects(slow) || are_contradictory(gfp) {
-            return None;
-        }
-        Some(Route { highest: gfp.highest_zone(), ..Route::listed(order, M::mobility_of(gfp), pageblock_order)? })
-    }
-
-    /// The route of requests of one mobility in any zone; `None` if per-CPU lists keep no such blocks.
-    #[inline(always)]
-    pub(crate) fn listed(order: Order, mobility: MigrateType, pageblock_order: Order) -> Option<Route> {
-        let ring = RingId::of(order, mobility, pageblock_order)?;
-        let head = Head::allocated(order, matches!(mobility, MigrateType::Movable));
-        Some(Route { ring: ring.index as u8, order, highest: ZoneKind::Normal, head })
-    }
-
-    /// Returns the ring of such blocks.
-    #[inline(always)]
-    pub(crate) const fn ring(self) -> RingId {
-        RingId { index: self.ring as usize, order: self.order }
-    }
-
-    /// Returns the route of the same request in the zone of its kind alone.
-    #[inline(always)]
-    pub(crate) const fn in_zone(self, zone: ZoneIdx) -> Route {
-        Route { highest: zone.kind(), ..self }
-    }
-
-    /// The heads of the block before and after its allocation.
-    #[inline(always)]
-    pub(crate) const fn heads(self) -> HeadChange {
-        HeadChange { listed: Head::pcp(self.order), allocated: self.head }
-    }
-}
-
-/// The head that a block on a ring must have, and the head that it gets when it is allocated.
-#[derive(Clone, Copy)]
-pub(crate) struct HeadChange {
-    pub(crate) listed: Head,
-    pub(crate) allocated: Head,
-}
 
 /// Pops the block on top of a ring of the running CPU, if there is one and its head is the expected one.
 ///

@@ -10,13 +10,13 @@
 //! (`zonelist.rs`), which begins with the same list. So the path changes what a request costs, and never what it gets.
 //! A free needs no path of its own: `World::free_cached` serves it.
 //!
-//! Cost, on a kernel's machine: 468 instructions for an allocation, and 376 for a free, where Linux 6.1 takes 442 and
+//! Cost, on a kernel's machine: 473 instructions for an allocation, and 376 for a free, where Linux 6.1 takes 442 and
 //! 259 (variant `kernel-linux` of `ci/instructions.txt`).
 //!
 //! Rejected: the fast path with a look at the mark in front. It relies on interrupts that have lists of their own, and
 //! on a depot. These mechanisms have neither.
 
-use crate::api::fast_path::Route;
+use crate::api::route::Route;
 use crate::seam::compiled::Compiled;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::CallCx;

@@ -24,4 +24,5 @@ pub(crate) mod fast_bulk;
 pub(crate) mod fast_ops;
 pub(crate) mod fast_path;
 mod marked_path;
+pub(crate) mod route;
 pub(crate) mod seen;

@@ -12,7 +12,8 @@
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_ops::{AllocIn, FreeAt};
-use crate::api::fast_path::{FastPath, Route};
+use crate::api::fast_path::FastPath;
+use crate::api::route::Route;
 use crate::compaction::progress::{Compacted, Effort};
 use crate::reclaim::one_zone::Rights;
 use crate::seam::compiled::Compiled;
