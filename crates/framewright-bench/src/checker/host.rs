@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -227,7 +227,7 @@ fn size(path: &Path) -> Result<usize, HostError> {
 }
 
 /// Returns the CPUs of a list such as `0-3,8`.
-fn cpu_list(path: &PathBuf) -> Result<Vec<usize>, HostError> {
+fn cpu_list(path: &Path) -> Result<Vec<usize>, HostError> {
     let text = text(path)?;
     parse_cpus(&text).ok_or_else(|| malformed(path, &text, "list of CPUs"))
 }
