@@ -14,6 +14,7 @@ use super::why::MOST;
 /// Fields by the begin of their names, and what they are. Of several, the longest begin is meant.
 const MEANINGS: &[(&str, &str)] = &[
     ("+ ", "words of the workload's own LRU totals: pages on the LRU lists"),
+    ("ExtFrag", "how many blocks were served from another mobility's lists"),
     ("LRU pages", "the workload's own records of pages on LRU lists"),
     ("aside.", "events of a CPU in a zone that its per-CPU lists do not count"),
     ("arrived", "the workload's own barrier: processes that have reached it"),

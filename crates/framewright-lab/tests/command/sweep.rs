@@ -269,6 +269,8 @@ fn what_is_wrong_is_named() {
     fs::write(sweep.path("diary.txt"), "Dear diary").unwrap();
     fs::write(sweep.path("results.jsonl"), "{}\n").unwrap();
     fs::create_dir(sweep.path("folder")).unwrap();
+    let list = "memory 0x0..0x400 node 0\ncpus 0\n\na1 = alloc order 0 GFP_KERNEL\nfree a1\n";
+    fs::write(sweep.path("list.ops"), list).unwrap();
     let commands = [
         "sweep",
         "sweep plan --machine skylake -o DIR/new.jsonl",
@@ -279,6 +281,12 @@ fn what_is_wrong_is_named() {
         "sweep plan --seeds 1-1000000",
         "sweep plan --seeds 1-60000 --cpus 1,2",
         "sweep plan --machine generic:1x2x1 --cpus 4",
+        "sweep plan --machine generic:1x2x1 --workload ops:DIR/list.ops --cpus 1 --memory 1GiB",
+        "sweep plan --lists 0",
+        "sweep plan --lists 63:31",
+        "sweep plan --lists few",
+        "sweep plan --memory 3MiB",
+        "sweep plan --memory 4096",
         "sweep plan -o DIR/diary.txt",
         "sweep plan --force -o DIR/diary.txt",
         "sweep plan -o DIR/plan.jsonl",

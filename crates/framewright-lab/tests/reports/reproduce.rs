@@ -383,7 +383,10 @@ fn presets_that_are_compared() {
     let names: Vec<&str> = presets.iter().map(|kernel| kernel.name.as_str()).collect();
     let table: Vec<&str> = published.rows.iter().map(|row| row.name.as_str()).collect();
     let (first, others) = names.split_at(table.len());
-    assert_eq!((first, others), (&table[..], &["baseline", "tuned-pcp", "owned-pageblocks", "default"][..]));
+    assert_eq!(
+        (first, others),
+        (&table[..], &["baseline", "tuned-pcp", "owned-pageblocks", "linux-6.1", "default"][..])
+    );
     assert!(presets.iter().all(|kernel| kernel.mechanisms == Mechanisms::preset(&kernel.name)));
     let mechanisms: BTreeSet<String> = presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
     assert_eq!(mechanisms.len(), names.len());

@@ -1,7 +1,7 @@
 //! Plans, shards, results and how they are merged, without running a cell.
 
 use framewright::Mechanisms;
-use framewright_lab::sweep::cell::Cell;
+use framewright_lab::sweep::cell::{Cell, ListSize};
 use framewright_lab::sweep::csv::csv;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::merge::Merged;
@@ -156,6 +156,7 @@ fn what_cannot_be_run_is_named() {
         change(&|cell| cell.switches = "zone-lock=none".to_owned()),
         change(&|cell| cell.switches = "default,pcp-size=tuned".to_owned()),
         change(&|cell| cell.schedule = "fair".to_owned()),
+        change(&|cell| cell.lists = Some(ListSize { batch: 0, high: 6 })),
     ];
     insta::assert_snapshot!(errors.join("\n"));
 }
