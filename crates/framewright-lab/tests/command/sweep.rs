@@ -263,14 +263,35 @@ fn a_sweep_is_planned_run_and_merged() {
     assert_eq!((&document["schema"], document["cells"].as_array().unwrap().len()), (&"framewright-sweep/1".into(), 16));
 }
 
+/// What each of these commands says, none of which is right.
+fn refused(sweep: &Sweep, commands: &[&str]) -> String {
+    let seen: Vec<String> = commands.iter().map(|command| sweep.seen(command)).collect();
+    seen.iter().for_each(|seen| assert!(seen.ends_with("[2]\n"), "{seen}"));
+    seen.join("\n")
+}
+
+#[test]
+fn lists_and_memory_that_cannot_be_are_named() {
+    let sweep = Sweep::new(PLAN);
+    let list = "memory 0x0..0x400 node 0\ncpus 0\n\na1 = alloc order 0 GFP_KERNEL\nfree a1\n";
+    fs::write(sweep.path("list.ops"), list).unwrap();
+    let commands = [
+        "sweep plan --machine generic:1x2x1 --workload ops:DIR/list.ops --cpus 1 --memory 1GiB",
+        "sweep plan --lists 0",
+        "sweep plan --lists 63:31",
+        "sweep plan --lists few",
+        "sweep plan --memory 3MiB",
+        "sweep plan --memory 4096",
+    ];
+    insta::assert_snapshot!(refused(&sweep, &commands));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let sweep = Sweep::new(PLAN);
     fs::write(sweep.path("diary.txt"), "Dear diary").unwrap();
     fs::write(sweep.path("results.jsonl"), "{}\n").unwrap();
     fs::create_dir(sweep.path("folder")).unwrap();
-    let list = "memory 0x0..0x400 node 0\ncpus 0\n\na1 = alloc order 0 GFP_KERNEL\nfree a1\n";
-    fs::write(sweep.path("list.ops"), list).unwrap();
     let commands = [
         "sweep",
         "sweep plan --machine skylake -o DIR/new.jsonl",
@@ -281,12 +302,6 @@ fn what_is_wrong_is_named() {
         "sweep plan --seeds 1-1000000",
         "sweep plan --seeds 1-60000 --cpus 1,2",
         "sweep plan --machine generic:1x2x1 --cpus 4",
-        "sweep plan --machine generic:1x2x1 --workload ops:DIR/list.ops --cpus 1 --memory 1GiB",
-        "sweep plan --lists 0",
-        "sweep plan --lists 63:31",
-        "sweep plan --lists few",
-        "sweep plan --memory 3MiB",
-        "sweep plan --memory 4096",
         "sweep plan -o DIR/diary.txt",
         "sweep plan --force -o DIR/diary.txt",
         "sweep plan -o DIR/plan.jsonl",
@@ -309,15 +324,7 @@ fn what_is_wrong_is_named() {
         "sweep merge DIR/results.jsonl",
         "sweep merge DIR/results.jsonl -o DIR/results.jsonl",
     ];
-    let seen: Vec<String> = commands
-        .iter()
-        .map(|command| {
-            let seen = sweep.seen(command);
-            assert!(seen.ends_with("[2]\n"), "{seen}");
-            seen
-        })
-        .collect();
-    insta::assert_snapshot!(seen.join("\n"));
+    insta::assert_snapshot!(refused(&sweep, &commands));
     assert_eq!(sweep.read("diary.txt"), "Dear diary");
     let old = sweep.read("plan.jsonl");
     sweep.ok(&format!("{PLAN} -o DIR/plan.jsonl"));
