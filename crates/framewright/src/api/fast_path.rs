@@ -390,7 +390,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Frees a block in one visit to the CPU's lists. False if it is not allocated, or needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
-        if self.shared.mechanisms().is_hardened() {
+        if !M::MAY_BE_FAST && !M::MAY_TAKE_MARKED || self.shared.mechanisms().is_hardened() {
             return false;
         }
         self.shared.machine.step(Step::Behind);

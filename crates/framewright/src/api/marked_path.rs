@@ -30,7 +30,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether plain requests take this path, and not the fast path.
     #[inline(always)]
     pub(crate) fn has_marked_path(&self) -> bool {
-        M::MAY_BE_MARKED && self.shared.mechanisms().allows_marked_path()
+        M::MAY_TAKE_MARKED && self.shared.mechanisms().allows_marked_path()
     }
 
     /// Serves a request from the CPU's list of the zone that it tries first, if the zone is above its low mark.

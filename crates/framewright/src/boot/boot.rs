@@ -302,7 +302,7 @@ fn place_shards<M: Machine>(config: &Sizes<'_, M>, shards: &mut [Shard<M>]) {
 fn place_cpus<M: Machine>(config: &Sizes<'_, M>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], has_fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus.iter().cycle()) {
-        if !M::MAY_BE_FAST && !M::MAY_BE_MARKED {
+        if !M::MAY_BE_FAST && !M::MAY_TAKE_MARKED {
             cpu.node = node;
             continue;
         }

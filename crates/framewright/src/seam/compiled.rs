@@ -29,6 +29,11 @@ macro_rules! compiled {
                 };
             )+
 
+            /// Whether a request may take the marked path.
+            ///
+            /// An embedder that leaves mobility out has no kernel's preset, and wants the least code.
+            const MAY_TAKE_MARKED: bool = Self::PARTS.mobility && Self::MAY_BE_MARKED;
+
             /// Returns the type of the pageblocks that a request prefers.
             #[inline(always)]
             fn mobility_of(gfp: Gfp) -> MigrateType {
