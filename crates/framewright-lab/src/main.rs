@@ -45,7 +45,7 @@ enum Command {
     Stress(command::stress::Stress),
     Ops(command::ops::Ops),
     Mechanisms(command::list_mechanisms::ListMechanisms),
-    Proc(command::proc::Proc),
+    Proc(Box<command::proc::Proc>),
     Top(command::top::Top),
     Completions(command::completions::Completions),
     Man(command::man::Man),

@@ -41,7 +41,12 @@ mod tests {
 
     #[test]
     fn sizes_lie_in_their_caches_and_beyond() {
-        let kib = |l1, l2, llc, llc_of_node| Caches { l1: l1 << 10, l2: l2 << 10, llc: llc << 10, llc_of_node };
+        let kib = |l1: usize, l2: usize, llc: usize, llc_of_node| Caches {
+            l1: l1 << 10,
+            l2: l2 << 10,
+            llc: llc << 10,
+            llc_of_node,
+        };
         let machines =
             [kib(32, 1024, 39424, 1), kib(48, 2048, 107_520, 1), kib(32, 512, 8192, 2), kib(64, 1024, 1024, 1)];
         for (caches, is_quick) in machines.into_iter().flat_map(|caches| [(caches, false), (caches, true)]) {

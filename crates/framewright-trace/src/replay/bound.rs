@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The results of a run that bounds another one. The fields are as in [`Column`].
+/// The results of a run that bounds another one. The fields are as in [`super::report::Column`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[allow(missing_docs, reason = "the fields are those of a column")]
 pub struct Bound {
