@@ -49,6 +49,7 @@ impl KernelRow {
             "kernel-local" => "as kernel, through Allocator::local",
             "kernel-handle" => "as kernel, by a CpuHandle; the machine keeps nothing",
             "kernel-kit" => "as kernel, with the kit for kernels",
+            "kernel-linux" => "as kernel, with the mechanisms of Linux 6.1",
             "kernel-bulk" => "alloc_bulk and free_bulk, 64 pages a call",
             _ => "alloc_pages and free_pages",
         };
