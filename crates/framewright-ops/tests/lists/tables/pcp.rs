@@ -184,7 +184,7 @@ const IN_USE: &[Case] = &[
     Case {
         name: "a page of a contiguous reserve, freed while the lists are in use, goes back to the reserve",
         machine: RESERVES,
-        setup: "a1 = alloc-at 0x5 order 0 GFP_HIGHUSER_MOVABLE\nfault PcpBusy 1",
+        setup: "a1 = alloc-at 0x5 order 0 GFP_HIGHUSER_MOVABLE\nfault PcpBusy 2",
         before: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type CMA 1 1",
         ops: "free a1\nexpect pageblock 0x4 CMA",
         after: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type CMA 0 0 1",
@@ -192,7 +192,7 @@ const IN_USE: &[Case] = &[
     Case {
         name: "so does one of the reserve for atomic requests",
         machine: RESERVES,
-        setup: "type 0x8 HighAtomic\na1 = alloc-at 0x9 order 0 GFP_KERNEL\nfault PcpBusy 1",
+        setup: "type 0x8 HighAtomic\na1 = alloc-at 0x9 order 0 GFP_KERNEL\nfault PcpBusy 2",
         before: "Node 0, zone Normal, type Movable 0 0 2 0 3\nNode 0, zone Normal, type CMA 0 0 1\n\
                  Node 0, zone Normal, type HighAtomic 1 1",
         ops: "free a1\nexpect pageblock 0x8 HighAtomic",
