@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use framewright::units::{Order, Pfn, PfnRange};
 
-use super::frame_span::Span;
+use super::frame_span::{Span, runs};
 
 /// The place of the object that a frame of the kernel holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,15 +92,8 @@ impl FrameMap {
 
     /// Runs of frames of our huge page that hold no object of the kernel.
     pub(super) fn without_objects(&self, ours: Pfn) -> Vec<PfnRange> {
-        let mut runs: Vec<PfnRange> = Vec::new();
-        for index in self.span.block(ours, self.pageblock_order).filter(|&index| self.theirs_at[index] == NO_FRAME) {
-            let pfn = self.span.pfn(index);
-            match runs.last_mut() {
-                Some(run) if run.end == pfn => run.end = pfn.add(1),
-                _ => runs.push(PfnRange { start: pfn, end: pfn.add(1) }),
-            }
-        }
-        runs
+        let empty = self.span.block(ours, self.pageblock_order).filter(|&index| self.theirs_at[index] == NO_FRAME);
+        runs(empty.map(|index| self.span.pfn(index))).collect()
     }
 
     /// Makes the objects in our huge page be nowhere.

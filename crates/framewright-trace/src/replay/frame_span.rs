@@ -167,6 +167,18 @@ impl Span {
     }
 }
 
+/// Joins frames that follow each other; each run ends where the next frame is another one.
+pub(super) fn runs(frames: impl Iterator<Item = Pfn>) -> impl Iterator<Item = PfnRange> {
+    let mut frames = frames.peekable();
+    std::iter::from_fn(move || {
+        let mut run = PfnRange::block(frames.next()?, Order(0));
+        while let Some(next) = frames.next_if_eq(&run.end) {
+            run.end = next.add(1);
+        }
+        Some(run)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use framewright::request::{__GFP_THISNODE, Gfp};
 use framewright::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx};
 
 use super::frame_map::{FrameMap, Location};
-use super::frame_span::Span;
+use super::frame_span::{Span, runs};
 use super::gained::GainedPages;
 use super::lifetimes::Reclaimed;
 use super::observer::Pages;
@@ -185,22 +185,16 @@ impl<'h> Relief<'h> {
     }
 
     fn reclaim_object(&self, theirs: Pfn, order: Order) -> u64 {
-        let mut freed = 0;
-        let mut piece: Option<PfnRange> = None;
-        for index in self.span.block(theirs, order) {
-            let location = self.frame_map.borrow().get(index).index();
-            let Some(ours) = location.map(|index| self.span.pfn(index)) else { continue };
+        let copy_of = |index| {
+            let ours = self.frame_map.borrow().get(index).index()?;
             self.frame_map.borrow_mut().set(index, Location::NOWHERE);
-            freed += 1;
-            match &mut piece {
-                Some(piece) if piece.end == ours => piece.end = ours.add(1),
-                _ => {
-                    let next = PfnRange { start: ours, end: ours.add(1) };
-                    piece.replace(next).into_iter().for_each(|piece| self.give_back(piece));
-                }
-            }
+            Some(self.span.pfn(ours))
+        };
+        let mut freed = 0;
+        for piece in runs(self.span.block(theirs, order).filter_map(copy_of)) {
+            freed += piece.frames();
+            self.give_back(piece);
         }
-        piece.into_iter().for_each(|piece| self.give_back(piece));
         self.early.borrow_mut().insert(theirs, (self.pages.machine().now(), order));
         self.count(|counts| counts.reclaimed += freed);
         freed

@@ -14,7 +14,7 @@ use framewright::{AllocError, Request, Why};
 
 use super::first_pass::{FirstPass, STRETCH};
 use super::frame_map::{FrameMap, Location};
-use super::frame_span::Span;
+use super::frame_span::{Span, runs};
 use super::gained::{GainedId, Left};
 use super::high_order::HighOrderBlocks;
 use super::observer::{Observer, Pages};
@@ -315,28 +315,24 @@ impl<'h, W: Observer> Replayer<'h, W> {
             return;
         }
         // Adjacent pieces of our memory are freed together.
-        let mut piece: Option<PfnRange> = None;
-        let mut unknown = false;
-        for index in frames {
+        let relief = self.relief;
+        let (mut unknown, mut whole) = (false, None);
+        let without_seat = frames.filter_map(|index| {
             let location = self.frame_map.borrow_mut().set(index, Location::FREE);
             unknown |= location == Location::FREE;
-            let Some(pfn) = location.index().map(|index| self.span.pfn(index)) else { continue };
-            if self.leaves_seat(pfn) {
-                continue;
-            }
-            match &mut piece {
-                Some(piece) if piece.end == pfn => piece.end = pfn.add(1),
-                _ => {
-                    let next = PfnRange { start: pfn, end: pfn.add(1) };
-                    piece.replace(next).into_iter().for_each(|piece| self.relief.give_back(piece));
-                }
+            let ours = self.span.pfn(location.index()?);
+            (!self.leaves_seat(ours)).then_some(ours)
+        });
+        for piece in runs(without_seat) {
+            if piece.frames() == order.frames() {
+                whole = Some(piece.start);
+            } else {
+                relief.give_back(piece);
             }
         }
         self.counts.seen.free_unknown += u64::from(unknown);
-        match piece {
-            Some(piece) if piece.frames() == order.frames() => self.free_ours(piece.start, order),
-            Some(piece) => self.relief.give_back(piece),
-            None => {}
+        if let Some(block) = whole {
+            self.free_ours(block, order);
         }
     }
 
@@ -381,6 +377,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         self.span.covers(PfnRange::block(pfn, order))
             && self.span.block(pfn, order).all(|index| self.frame_map.borrow().get(index).is_vacant())
     }
+
     /// Why a request failed here that the kernel served.
     fn reason(&self, error: AllocError, order: Order) -> &'static str {
         match error {
