@@ -28,10 +28,8 @@ impl<'env> Crew<'env> {
             let cpu = cpus.get(thread % cpus.len().max(1)).copied();
             scope.spawn(move || {
                 if let Some(cpu) = cpu {
-                    let mut set = CpuSet::new();
-                    set.set(cpu);
                     // Where pinning is forbidden the numbers are noisier; the report says so.
-                    let _ = sched_setaffinity(None, &set);
+                    let _ = pin(cpu);
                 }
                 receiver.into_iter().for_each(|job| job());
             });
@@ -87,6 +85,13 @@ impl Gate {
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return vec![0] };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+/// Keeps the calling thread on a CPU.
+pub(crate) fn pin(cpu: usize) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
 }
 
 /// Whether threads may be pinned at all.

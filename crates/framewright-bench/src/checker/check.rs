@@ -93,10 +93,14 @@ impl Checker<'_> {
         found
     }
 
-    /// Returns the other cores of the first CPU's node.
-    fn neighbours(&self) -> Vec<usize> {
-        let node = self.first.node;
-        self.others(|cpu| cpu.node == node)
+    /// Returns CPUs of other cores that are so far away.
+    fn at(&self, near: Near) -> Vec<usize> {
+        let HostCpu { socket, node, .. } = self.first;
+        self.others(|cpu| match near {
+            Near::Node => cpu.node == node,
+            Near::Die => cpu.socket == socket && cpu.node != node,
+            Near::Far => cpu.socket != socket,
+        })
     }
 
     /// Notes what makes numbers less certain.
@@ -153,16 +157,6 @@ impl Checker<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns CPUs of other cores that are so far away.
-    fn at(&self, near: Near) -> Vec<usize> {
-        let HostCpu { socket, node, .. } = self.first;
-        self.others(|cpu| match near {
-            Near::Node => cpu.node == node,
-            Near::Die => cpu.socket == socket && cpu.node != node,
-            Near::Far => cpu.socket != socket,
-        })
     }
 
     fn transfers(&mut self) -> Result<(), HostError> {
@@ -226,7 +220,7 @@ impl Checker<'_> {
         let (first, bytes) = (self.first.cpu, self.sizes.stream);
         let alone = streams::zeroing(&[first], bytes, self.rounds)?;
         self.add("memory.zero_line_alone", "zeroing a line, one core", "ns", &alone);
-        let cores: Vec<usize> = [vec![first], self.neighbours()].concat();
+        let cores: Vec<usize> = [vec![first], self.at(Near::Node)].concat();
         let together = streams::zeroing(&cores, bytes, self.rounds)?;
         self.add("memory.zero_line", &format!("zeroing a line, {} cores of a node", cores.len()), "ns", &together);
         let time = Duration::from_millis(if self.is_quick { 50 } else { 200 });
@@ -242,7 +236,7 @@ impl Checker<'_> {
     }
 
     fn loaded(&mut self) -> Result<(), HostError> {
-        let others = self.neighbours();
+        let others = self.at(Near::Node);
         if others.is_empty() {
             self.lacks("latency under load", "there is no other core to make the load");
             return Ok(());
@@ -259,7 +253,7 @@ impl Checker<'_> {
     }
 
     fn crowds(&mut self) -> Result<(), HostError> {
-        let mut cores = [vec![self.first.cpu], self.neighbours()].concat();
+        let mut cores = [vec![self.first.cpu], self.at(Near::Node)].concat();
         cores.truncate(CROWD);
         if cores.len() >= 4 {
             let rounds = transfers::burst(&cores, self.rounds)?;

@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::CpuSet;
 
 use super::host::HostError;
+use crate::crew;
 
 /// Looks at a word before a waiting thread lets others run: those of a machine with fewer CPUs than threads.
 const LOOKS: u32 = 4096;
@@ -98,7 +99,5 @@ fn pin(cpu: usize) -> Result<(), HostError> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(fail(format!("only {} CPUs can be named", CpuSet::MAX_CPU)));
     }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| fail(error.to_string()))
+    crew::pin(cpu).map_err(|error| fail(error.to_string()))
 }

@@ -11,9 +11,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use libc::{SIGTRAP, SIGURG, c_int, pid_t};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::sched_getcpu;
 use serde::Serialize;
 
+use crate::crew::pin;
 use crate::instructions::counted::PAGES;
 
 /// Regions of a batch.
@@ -54,10 +55,8 @@ pub fn count(command: &mut Command, batches: usize) -> io::Result<Counts> {
 
 /// The child inherits it. On two processors each step would wait for the other to wake up.
 fn stay_on_one_processor() {
-    let mut one = CpuSet::new();
-    one.set(rustix::thread::sched_getcpu());
     // Where it is denied, counting takes longer.
-    let _ = sched_setaffinity(None, &one);
+    let _ = pin(sched_getcpu());
 }
 
 /// Lets the child run to its end; none if it failed, or did not mark the regions that it should.
