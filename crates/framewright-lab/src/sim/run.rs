@@ -85,7 +85,8 @@ pub(crate) fn figure_value(value: f64) -> String {
 }
 
 fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
-    let used: Vec<&LockReport> = report.locks.iter().filter(|lock| lock.taken != 0).collect();
+    let used: Vec<&LockReport> =
+        report.locks.iter().filter(|lock| lock.taken != 0 || lock.contention_percent > 0.0).collect();
     if used.is_empty() {
         return Ok(());
     }

@@ -176,6 +176,24 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// Ends a wait at `at`, or now if that is later.
+    ///
+    /// A wait may last for a whole window, so its time is divided at the window's bounds, and the CPU is marked there.
+    pub(super) fn end_wait(&mut self, at: Ps, (begin, end): (Ps, Ps)) {
+        let since = self.now.clock;
+        let until = since.max(at);
+        let spent = if self.state == State::Asleep { Spent::Asleep } else { Spent::Spinning };
+        for (mark, bound) in self.marks.iter_mut().zip([begin, end]) {
+            if mark.is_none() && (since..until).contains(&bound) {
+                let mut times = self.times;
+                times.add(spent, bound - since);
+                *mark = Some(Mark { clock: bound, times, accesses: self.now.accesses });
+            }
+        }
+        self.now.clock = until;
+        self.times.add(spent, until - since);
+    }
+
     pub(crate) fn new(number: u16, core: u16, node: u16) -> Cpu {
         Cpu {
             now: Now::of(number, core),

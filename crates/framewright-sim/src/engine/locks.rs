@@ -2,6 +2,9 @@
 //!
 //! Locks are the core's own code. The core says when a lock is wanted, taken and released; the times are read off the
 //! CPU's clock. A wait inside another lock's wait belongs to the outer wait and is not counted again.
+//!
+//! An acquisition counts if it is in the window, with the whole of its wait. Sums of times are of the window alone: of a
+//! wait that begins before it or ends after it, they have the part in between.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +17,24 @@ use crate::report::{Distribution, LockSpan};
 
 /// Most spans that are kept for a trace.
 const MOST_SPANS: usize = 1 << 20;
+
+/// A time, and the window of the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) clock: Ps,
+    pub(crate) window: (Ps, Ps),
+}
+
+impl Moment {
+    fn counts(self) -> bool {
+        (self.window.0..self.window.1).contains(&self.clock)
+    }
+
+    /// Returns the part of the time since `begin` that lies in the window.
+    fn since(self, begin: Ps) -> Ps {
+        self.clock.min(self.window.1).saturating_sub(begin.max(self.window.0))
+    }
+}
 
 /// A lock that a CPU waits for or holds.
 #[derive(Clone, Copy, Debug)]
@@ -101,21 +122,21 @@ impl Locks {
     }
 
     /// Notes that a CPU has the lock; `spun` if it had to wait.
-    pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: Ps, counts: bool) {
+    pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: Moment) {
         let Some(this) = taking.iter_mut().rev().find(|taking| taking.lock == lock && taking.taken.is_none()) else {
             return;
         };
-        this.taken = Some(now);
-        if this.is_nested || !counts {
+        this.taken = Some(now.clock);
+        let waited = now.since(this.wanted);
+        if this.is_nested || !now.counts() && waited == 0 {
             return;
         }
-        let waited = now - this.wanted;
         let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
-        note(&mut stats.waiting, waited);
         stats.waited += waited;
-        if spun {
-            stats.contended += 1;
-            stats.contended_wait += waited;
+        stats.contended_wait += if spun { waited } else { 0 };
+        if now.counts() {
+            note(&mut stats.waiting, now.clock - this.wanted);
+            stats.contended += u64::from(spun);
         }
     }
 
@@ -125,17 +146,19 @@ impl Locks {
         taking: &mut Vec<Taking>,
         lock: LockName,
         (cpu, node): (usize, usize),
-        now: Ps,
-        counts: bool,
+        now: Moment,
     ) {
         let Some(at) = taking.iter().rposition(|taking| taking.lock == lock) else { return };
         let Taking { wanted, taken, .. } = taking.remove(at);
-        let Some(taken) = taken.filter(|_| counts) else { return };
+        let Some(taken) = taken.filter(|&taken| now.counts() || now.since(taken) != 0) else { return };
         let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
-        note(&mut stats.holding, now - taken);
-        stats.held += now - taken;
+        stats.held += now.since(taken);
+        if !now.counts() {
+            return;
+        }
+        note(&mut stats.holding, now.clock - taken);
         if let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < MOST_SPANS) {
-            let (wanted_ns, taken_ns, released_ns) = (wanted / 1000, taken / 1000, now / 1000);
+            let (wanted_ns, taken_ns, released_ns) = (wanted / 1000, taken / 1000, now.clock / 1000);
             spans.push(LockSpan { cpu, node, lock: lock.to_string(), wanted_ns, taken_ns, released_ns });
         }
     }
@@ -146,18 +169,38 @@ mod tests {
     use framewright::machine::LockName;
     use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
-    use super::Locks;
+    use super::{Locks, Moment};
+
+    fn at(clock: u64) -> Moment {
+        Moment { clock, window: (0, 1000) }
+    }
+
+    #[test]
+    fn sums_are_of_the_window_alone() {
+        let lock = LockName::zone(ZoneIdx::of(NodeId(0), ZoneKind::Normal));
+        let (mut locks, mut one) = (Locks::default(), Vec::new());
+        for (wanted, taken, released) in [(0, 2, 4), (3, 8, 10), (990, 1100, 1200), (1300, 1400, 1500)] {
+            Locks::wanted(&mut one, lock, wanted);
+            let [taken, released] = [taken, released].map(|clock| Moment { clock, window: (5, 1000) });
+            locks.taken(&mut one, lock, true, taken);
+            locks.released(&mut one, lock, (0, 0), released);
+        }
+        let stats = &locks.stats[&lock];
+        assert_eq!((stats.taken(), stats.contended), (1, 1));
+        assert_eq!((stats.contended_wait, stats.waited, stats.held), (3 + 10, 3 + 10, 2));
+        assert_eq!((stats.waiting().max_ns, stats.holding().max_ns), (0.005, 0.002), "a length is that of the whole");
+    }
 
     #[test]
     fn cpus_that_share_a_lock_each_hold_it() {
         let lock = LockName::zone(ZoneIdx::of(NodeId(0), ZoneKind::Normal));
         let (mut locks, mut first, mut second) = (Locks::default(), Vec::new(), Vec::new());
         Locks::wanted(&mut first, lock, 0);
-        locks.taken(&mut first, lock, false, 10, true);
+        locks.taken(&mut first, lock, false, at(10));
         Locks::wanted(&mut second, lock, 20);
-        locks.taken(&mut second, lock, true, 50, true);
-        locks.released(&mut first, lock, (0, 0), 110, true);
-        locks.released(&mut second, lock, (1, 0), 120, true);
+        locks.taken(&mut second, lock, true, at(50));
+        locks.released(&mut first, lock, (0, 0), at(110));
+        locks.released(&mut second, lock, (1, 0), at(120));
         let stats = &locks.stats[&lock];
         assert_eq!((stats.contended, stats.contended_wait, stats.taken()), (1, 30, 2));
         let (waiting, holding) = (stats.waiting(), stats.holding());
@@ -172,12 +215,12 @@ mod tests {
         let (lists, lock) = (LockName::pcp(zone, CpuId(1)), LockName::zone(zone));
         let (mut locks, mut taking) = (Locks::default(), Vec::new());
         Locks::wanted(&mut taking, lists, 10);
-        locks.released(&mut taking, lists, (0, 0), 20, true);
+        locks.released(&mut taking, lists, (0, 0), at(20));
         assert!(taking.is_empty() && locks.stats.is_empty());
         // So the next wait is no part of that one.
         Locks::wanted(&mut taking, lock, 30);
-        locks.taken(&mut taking, lock, true, 40, true);
-        locks.released(&mut taking, lock, (0, 0), 60, true);
+        locks.taken(&mut taking, lock, true, at(40));
+        locks.released(&mut taking, lock, (0, 0), at(60));
         let stats = &locks.stats[&lock];
         assert_eq!((stats.contended, stats.contended_wait), (1, 10));
         assert_eq!((stats.waiting().count, stats.holding().count), (1, 1));

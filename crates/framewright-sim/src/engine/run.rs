@@ -10,7 +10,8 @@
 //! # Windows
 //!
 //! A run is measured between two times. An operation counts if it ends between them ([`here::done`]); so does an
-//! acquisition of a lock and a transfer of a line. What began before the window makes up for what ends after it. All
+//! acquisition of a lock and a transfer of a line. What began before the window makes up for what ends after it. A wait
+//! may be longer than the window; its time is divided at the bounds. All
 //! CPUs go on until each has left the window ([`here::goes_on`]), so that none is measured while others have stopped.
 
 use std::fmt;

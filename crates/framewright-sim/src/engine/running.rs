@@ -10,7 +10,7 @@ use framewright::units::Pfn;
 use crate::engine::chances::Way;
 use crate::engine::cpu::{Cpu, State};
 use crate::engine::interrupts::interrupt;
-use crate::engine::locks::Locks;
+use crate::engine::locks::{Locks, Moment};
 use crate::engine::schedule::Turn;
 use crate::engine::world::{World, with};
 use crate::memory::directory::{Access, Source};
@@ -167,17 +167,17 @@ pub(crate) fn pauses(tries: u32) -> Ps {
 /// Records that the running CPU wanted, took or released a lock.
 pub(crate) fn lock(lock: LockName, event: LockEvent) {
     with(|world| {
-        let (clock, counts) = (world.now.clock, world.counts());
+        let moment = Moment { clock: world.now.clock, window: world.window };
         let cpu = &mut world.cpus[usize::from(world.now.cpu)];
         match event {
             LockEvent::Wanted => {
                 cpu.spun = false;
-                Locks::wanted(&mut cpu.taking, lock, clock);
+                Locks::wanted(&mut cpu.taking, lock, moment.clock);
             }
-            LockEvent::Taken => world.locks.taken(&mut cpu.taking, lock, cpu.spun, clock, counts),
+            LockEvent::Taken => world.locks.taken(&mut cpu.taking, lock, cpu.spun, moment),
             LockEvent::Released => {
                 let place = (usize::from(world.now.cpu), usize::from(cpu.node));
-                world.locks.released(&mut cpu.taking, lock, place, clock, counts);
+                world.locks.released(&mut cpu.taking, lock, place, moment);
             }
         }
     });

@@ -82,9 +82,7 @@ impl World {
             self.queue.remove(number);
             cpu.is_timed = false;
         }
-        let since = cpu.now.clock;
-        cpu.now.clock = since.max(at);
-        cpu.times.add(if cpu.state == State::Asleep { Spent::Asleep } else { Spent::Spinning }, cpu.now.clock - since);
+        cpu.end_wait(at, self.window);
         cpu.state = State::Ready;
         self.busy_threads[usize::from(cpu.now.core)] += 1;
         self.queue.push_ready(cpu.now.clock, number);
@@ -117,10 +115,8 @@ impl World {
         if cpu.is_timed {
             // Its patience or its sleep is over.
             cpu.is_timed = false;
-            let (since, line) = (cpu.now.clock, cpu.parked_at);
-            cpu.now.clock = since.max(at);
-            let spent = if cpu.state == State::Asleep { Spent::Asleep } else { Spent::Spinning };
-            cpu.times.add(spent, cpu.now.clock - since);
+            cpu.end_wait(at, self.window);
+            let line = cpu.parked_at;
             self.busy_threads[usize::from(cpu.now.core)] += 1;
             if cpu.state == State::Parked {
                 self.unlink(line, number);
