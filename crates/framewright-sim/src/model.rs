@@ -202,7 +202,9 @@ pub struct Costs {
     pub wake: Ps,
     /// One turn of a spinning loop: a `PAUSE`.
     pub pause: Ps,
-    /// Instructions on one thread of a core while another thread runs there, in thousandths.
+    /// Instructions on one thread of a core while one other thread runs there, in thousandths.
+    ///
+    /// Of more threads each is slower in proportion, and all do as much as two.
     pub sibling_permille: u32,
 }
 

@@ -185,11 +185,13 @@ impl World {
 
     /// Charges instructions to the running CPU.
     ///
-    /// They cost more while another thread of the core runs.
+    /// They cost more while other threads of the core run. All that two threads do together is all that a core does, so
+    /// further threads add nothing.
     #[inline]
     pub(crate) fn instructions(&mut self, time: Ps) {
-        let shared = self.busy_threads[usize::from(self.now.core)] > 1;
-        let time = if shared { time * Ps::from(self.model.costs.sibling_permille) / 1000 } else { time };
+        let threads = Ps::from(self.busy_threads[usize::from(self.now.core)]);
+        let shared = threads > 1;
+        let time = if shared { time * threads * Ps::from(self.model.costs.sibling_permille) / 2000 } else { time };
         self.spend(Spent::Instructions, time);
     }
 }

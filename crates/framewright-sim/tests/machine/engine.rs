@@ -308,6 +308,15 @@ fn siblings_make_instructions_dearer() {
 }
 
 #[test]
+fn many_threads_of_a_core_do_as_much_as_two() {
+    let machine = named("generic:1x1x8").unwrap().model();
+    for (cpus, expected) in [(2, 1_800_000), (4, 3_600_000), (8, 7_200_000)] {
+        let body = |_: usize, _: Words<'_>| assert_eq!(time(|| here::work(1_000_000)), expected, "{cpus}");
+        run(&machine, cpus, body).unwrap();
+    }
+}
+
+#[test]
 fn pairs_of_lines_go_together() {
     for pairs in [false, true] {
         let model = Model { pairs, ..machine() };
