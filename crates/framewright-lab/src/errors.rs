@@ -45,6 +45,9 @@ macro_rules! every {
             assert!(matches!(sample, $pattern), "{}: {sample:?}", stringify!($pattern));
             let message = sample.to_string();
             assert!(!message.is_empty());
+            // Commands print the message and then its source's.
+            let source = std::error::Error::source(&sample).map(ToString::to_string);
+            assert!(source.is_none_or(|source| !message.contains(&source)), "says its cause twice: {message}");
             text += &format!("{}\n    {}\n", stringify!($pattern), message.trim_end().replace('\n', "\n    "));
         })+
         insta::assert_snapshot!(stringify!($kind).replace("::", "_"), text);

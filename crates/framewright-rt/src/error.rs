@@ -15,7 +15,7 @@ use crate::os::{HugePage, OsError};
 #[non_exhaustive]
 pub enum ArenaError {
     /// A system call failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Os(#[from] OsError),
     /// The memory has no bytes, or no size was given.
     #[error("an arena needs at least one page of memory")]
@@ -74,14 +74,10 @@ pub enum ArenaError {
     NoHugePages { page: HugePage },
     /// A node's memory could not be placed as asked, and the builder is strict.
     #[error("memory of node {}: {error}", .node.0)]
-    Placement {
-        node: NodeId,
-        #[source]
-        error: OsError,
-    },
+    Placement { node: NodeId, error: OsError },
     /// CPUs cannot follow the processors here, and the builder is strict.
-    #[error("{0}")]
-    PerCpu(#[source] RseqUnavailable),
+    #[error(transparent)]
+    PerCpu(RseqUnavailable),
     /// There is no thread for background work; the error number.
     #[error("no thread for background work: {}", std::io::Error::from_raw_os_error(*.0))]
     NoThread(i32),
@@ -111,12 +107,12 @@ pub enum ArenaError {
     #[error("a hook cannot grow or shrink its arena")]
     InHook,
     /// The allocator refused the range, or the caller.
-    #[error("{0}")]
-    Refused(#[source] AllocError),
+    #[error(transparent)]
+    Refused(AllocError),
     /// A range of frames reaches out of the arena.
     #[error("frames {start:#x} to {end:#x} are not all the arena's")]
     NotItsFrames { start: u64, end: u64 },
     /// The allocator refused the configuration.
-    #[error("{0}")]
+    #[error(transparent)]
     Boot(#[from] BootError),
 }

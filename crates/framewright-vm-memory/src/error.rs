@@ -38,17 +38,17 @@ pub enum Error {
         error: AllocError,
     },
     /// The regions overlap, or are not in ascending order.
-    #[error("{0}")]
+    #[error(transparent)]
     Regions(#[from] GuestRegionCollectionError),
     /// The arena refused to give memory back: it is of huge pages, or was handed in, or the system refused.
-    #[error("{0}")]
+    #[error(transparent)]
     Arena(#[from] ArenaError),
     /// The arena has no file to share.
     #[error("the arena's memory is no memfd, which other processes could map")]
     NoFile,
     /// The arena's file could not be duplicated.
     #[error("the arena's file: {0}")]
-    File(#[source] std::io::Error),
+    File(std::io::Error),
     /// The guest's allocator refused a pass of free page reporting.
     #[error("the guest's allocator: {0}")]
     Guest(AllocError),

@@ -119,6 +119,7 @@ fn what_cannot_be_run_is_named() {
     let commands = [
         "sim --machine skylake",
         "sim --machine generic:2x2",
+        "sim --machine generic:65x1x1",
         "sim --machine DIR/broken.toml",
         "sim --machine DIR/missing.toml",
         "sim --mechanisms patch77",

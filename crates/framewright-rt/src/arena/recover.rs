@@ -43,13 +43,13 @@ pub enum RecoverError {
     #[error("the arena is in use: its process or a fork's child lives, or another process has recovered it")]
     InUse,
     /// A system call failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Os(#[from] OsError),
     /// The file has no ledger, or a ledger that makes no sense.
-    #[error("{0}")]
+    #[error(transparent)]
     Ledger(#[from] LedgerFault),
     /// An arena of this description cannot be built here.
-    #[error("{0}")]
+    #[error(transparent)]
     Arena(#[from] ArenaError),
 }
 

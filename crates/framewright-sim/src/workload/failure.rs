@@ -15,8 +15,7 @@ pub struct Failure {
     pub cpus: usize,
     /// Seed of the run.
     pub seed: u64,
-    /// The cause.
-    #[source]
+    /// The cause, which the message tells.
     pub cause: Cause,
 }
 

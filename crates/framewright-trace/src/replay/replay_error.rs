@@ -46,8 +46,14 @@ pub enum ReplayError {
     Scattered { file: String, limit: usize },
     /// An allocator for the recorded machine cannot be set up.
     #[error("the recorded machine cannot be set up: {0}")]
-    Boot(#[from] framewright::BootError),
+    Boot(framewright::BootError),
     /// Memory was lost or an invariant broken: a bug of this project.
     #[error("{when}: {violation}")]
     Invalid { when: &'static str, violation: framewright::Violation },
+}
+
+impl From<framewright::BootError> for ReplayError {
+    fn from(error: framewright::BootError) -> ReplayError {
+        ReplayError::Boot(error)
+    }
 }
