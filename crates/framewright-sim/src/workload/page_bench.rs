@@ -2,9 +2,12 @@
 //!
 //! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
 //! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU, which is
-//! `--cpus 1`; with more CPUs, each does so by itself. 03 is the loop of 01 on many CPUs. They start together, as all
-//! CPUs of a run do, or within some time: on a machine that has run for long, CPUs' counters are not in step. A whole
-//! kernel's other work may be added to it. For 05 see `pipe.rs`.
+//! `--cpus 1`; with more CPUs, each does so by itself. 03 is the loop of 01 on many CPUs; a whole kernel's other work may
+//! be added to it. For 05 see `pipe.rs`.
+//!
+//! CPUs do not begin together but within [`SPREAD`] cycles: threads that wait for each other at a barrier leave it one
+//! after the other, and loops that all CPUs go through in step would meet at each lock. 03 may be spread further: on a
+//! machine that has run for long, CPUs' counters are not in step.
 //!
 //! `pagealloc` is the loop of mmtests' micro-benchmark of that name: a batch of pages is allocated, then freed in the
 //! same order, and the two halves are timed apart. Until its removal in 2025 it made one turn more than it said; that
@@ -22,6 +25,9 @@ use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
 use crate::report::{Figure, Report};
 use crate::settings::settings;
+
+/// Cycles within which all CPUs have begun: some microseconds, which is assumed.
+const SPREAD: u32 = 10_000;
 
 /// Returns the request of the modules.
 pub(crate) fn atomic(order: u32) -> Request {
@@ -50,7 +56,7 @@ settings! {
         order: u32 = 0, 0..=10, "order of the block";
         work: u32 = 0, 0..=1_000_000, "cycles that an allocation and a free take besides this allocator, give or take \
             a tenth";
-        spread: u32 = 0, 0..=1_000_000_000, "cycles over which the CPUs' starts are spread";
+        spread: u32 = SPREAD, 0..=1_000_000_000, "cycles over which the CPUs' starts are spread";
     }
 }
 
@@ -98,7 +104,7 @@ struct Shape {
 
 impl Shape {
     fn new(blocks: u32, request: Request) -> Shape {
-        Shape { blocks, request, in_bulk: false, work: 0, spread: 0 }
+        Shape { blocks, request, in_bulk: false, work: 0, spread: SPREAD }
     }
 
     /// Returns the turns between two looks at the clock: a single pair is too short for one.
@@ -170,7 +176,7 @@ impl Play for Looping {
     fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
         let mut held = vec![Pfn(0); self.shape.blocks as usize];
         let loops = self.shape.loops();
-        if self.shape.spread != 0 {
+        if self.shape.spread != 0 && floor.cpus > 1 {
             here::idle(floor.model.topology.cycles(f64::from(here::below(self.shape.spread))));
         }
         while floor.goes_on() {
