@@ -26,8 +26,8 @@ const COUNTING: Mechanisms = Mechanisms {
 /// Models of the statistics of zones.
 pub const MODELS: &[Model] = &[
     model("stat_fold", counting, cpus!(0 [alloc_and_free(0)], 1 fold_0)).bound(3),
-    model("stat_offline", counting, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(3),
-    model("stat_events", events, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(3),
+    model("stat_offline", counting, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(2),
+    model("stat_events", events, cpus!(0[alloc_and_free(0)], 1[offline_cpu(0)])).bound(2),
 ];
 
 /// Models of the statistics of nodes.
