@@ -177,21 +177,26 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     /// Ends a wait at `at`, or now if that is later.
-    ///
-    /// A wait may last for a whole window, so its time is divided at the window's bounds, and the CPU is marked there.
-    pub(super) fn end_wait(&mut self, at: Ps, (begin, end): (Ps, Ps)) {
-        let since = self.now.clock;
-        let until = since.max(at);
+    pub(super) fn end_wait(&mut self, at: Ps, window: (Ps, Ps)) {
         let spent = if self.state == State::Asleep { Spent::Asleep } else { Spent::Spinning };
+        let time = at.saturating_sub(self.now.clock);
+        self.mark_within(spent, time, window);
+        self.now.clock += time;
+        self.times.add(spent, time);
+    }
+
+    /// Marks the CPU at each bound of the window that lies within the `time` that it is about to spend.
+    ///
+    /// A wait, or the zeroing of a block, may last longer than a window. So its time is divided at the bounds.
+    pub(super) fn mark_within(&mut self, what: Spent, time: Ps, (begin, end): (Ps, Ps)) {
+        let now = self.now.clock;
         for (mark, bound) in self.marks.iter_mut().zip([begin, end]) {
-            if mark.is_none() && (since..until).contains(&bound) {
+            if mark.is_none() && (now..now + time).contains(&bound) {
                 let mut times = self.times;
-                times.add(spent, bound - since);
+                times.add(what, bound - now);
                 *mark = Some(Mark { clock: bound, times, accesses: self.now.accesses });
             }
         }
-        self.now.clock = until;
-        self.times.add(spent, until - since);
     }
 
     pub(crate) fn new(number: u16, core: u16, node: u16) -> Cpu {

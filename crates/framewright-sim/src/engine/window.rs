@@ -32,6 +32,8 @@ impl World {
     }
 
     /// Marks how far the running CPU was when it entered and when it left the window.
+    ///
+    /// It is marked exactly at a bound if it spent time there that can be divided; otherwise now.
     pub(crate) fn pass(&mut self) {
         let (begin, end) = self.window;
         let clock = self.now.clock;

@@ -179,8 +179,14 @@ impl World {
 
     /// Advances the running CPU's clock, and books the time under `what`.
     pub(crate) fn spend(&mut self, what: Spent, time: Ps) {
+        let now = self.now;
+        let cpu = &mut self.cpus[usize::from(now.cpu)];
+        if now.clock + time >= cpu.next_mark {
+            cpu.now = now;
+            cpu.mark_within(what, time, self.window);
+        }
+        cpu.times.add(what, time);
         self.now.clock += time;
-        self.cpu().times.add(what, time);
     }
 
     /// Charges instructions to the running CPU.
