@@ -40,8 +40,10 @@ const UNSEEN: &[(&str, &str)] = &[
     ("pages were lost under {mechanisms}", "the same"),
     ("after the storm: {violation}", "the same"),
     ("the run ended with: {text}", "a run that panics: `sim/pool.rs` has a test that does"),
-    ("{error:#}\\nThe run again: {}", "a run that fails: `reports/sim_sweep.rs` has one"),
-    ("{error:#}\\nThe run again, with {path} x {factor}: {}", "the same"),
+    (
+        "{error:#}\\nThe run again, with {path} x {factor}: {}",
+        "a run that fails with a machine's number changed: `reports/sim_sweep.rs` has one that fails",
+    ),
     ("a handler of signals", "a system that refuses handlers of signals"),
     ("cannot watch for signals", "the same"),
     ("{name} cannot be locked ({error}): name a file on a local file system with -o", "a file system without locks"),
