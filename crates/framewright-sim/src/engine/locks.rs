@@ -3,8 +3,8 @@
 //! Locks are the core's own code. The core says when a lock is wanted, taken and released; the times are read off the
 //! CPU's clock. A wait inside another lock's wait belongs to the outer wait and is not counted again.
 //!
-//! An acquisition counts if it is in the window, with the whole of its wait. Sums of times are of the window alone: of a
-//! wait that begins before it or ends after it, they have the part in between.
+//! An acquisition counts if it is in the window, with the whole of its wait. Sums of times are of the window alone: of
+//! a wait that begins before it or ends after it, they have the part in between.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,12 +20,12 @@ const MOST_SPANS: usize = 1 << 20;
 
 /// A time, and the window of the run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct LockTime {
     pub(crate) clock: Ps,
     pub(crate) window: (Ps, Ps),
 }
 
-impl Moment {
+impl LockTime {
     fn counts(self) -> bool {
         (self.window.0..self.window.1).contains(&self.clock)
     }
@@ -122,7 +122,7 @@ impl Locks {
     }
 
     /// Notes that a CPU has the lock; `spun` if it had to wait.
-    pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: Moment) {
+    pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: LockTime) {
         let Some(this) = taking.iter_mut().rev().find(|taking| taking.lock == lock && taking.taken.is_none()) else {
             return;
         };
@@ -146,7 +146,7 @@ impl Locks {
         taking: &mut Vec<Taking>,
         lock: LockName,
         (cpu, node): (usize, usize),
-        now: Moment,
+        now: LockTime,
     ) {
         let Some(at) = taking.iter().rposition(|taking| taking.lock == lock) else { return };
         let Taking { wanted, taken, .. } = taking.remove(at);
@@ -169,10 +169,10 @@ mod tests {
     use framewright::machine::LockName;
     use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
-    use super::{Locks, Moment};
+    use super::{LockTime, Locks};
 
-    fn at(clock: u64) -> Moment {
-        Moment { clock, window: (0, 1000) }
+    fn at(clock: u64) -> LockTime {
+        LockTime { clock, window: (0, 1000) }
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let (mut locks, mut one) = (Locks::default(), Vec::new());
         for (wanted, taken, released) in [(0, 2, 4), (3, 8, 10), (990, 1100, 1200), (1300, 1400, 1500)] {
             Locks::wanted(&mut one, lock, wanted);
-            let [taken, released] = [taken, released].map(|clock| Moment { clock, window: (5, 1000) });
+            let [taken, released] = [taken, released].map(|clock| LockTime { clock, window: (5, 1000) });
             locks.taken(&mut one, lock, true, taken);
             locks.released(&mut one, lock, (0, 0), released);
         }

@@ -10,7 +10,7 @@ use framewright::units::Pfn;
 use crate::engine::chances::Way;
 use crate::engine::cpu::{Cpu, State};
 use crate::engine::interrupts::interrupt;
-use crate::engine::locks::{Locks, Moment};
+use crate::engine::locks::{LockTime, Locks};
 use crate::engine::schedule::Turn;
 use crate::engine::world::{World, with};
 use crate::memory::directory::{Access, Source};
@@ -167,7 +167,7 @@ pub(crate) fn pauses(tries: u32) -> Ps {
 /// Records that the running CPU wanted, took or released a lock.
 pub(crate) fn lock(lock: LockName, event: LockEvent) {
     with(|world| {
-        let moment = Moment { clock: world.now.clock, window: world.window };
+        let moment = LockTime { clock: world.now.clock, window: world.window };
         let cpu = &mut world.cpus[usize::from(world.now.cpu)];
         match event {
             LockEvent::Wanted => {

@@ -2,8 +2,8 @@
 //!
 //! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
 //! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU, which is
-//! `--cpus 1`; with more CPUs, each does so by itself. 03 is the loop of 01 on many CPUs; a whole kernel's other work may
-//! be added to it. For 05 see `pipe.rs`.
+//! `--cpus 1`; with more CPUs, each does so by itself. 03 is the loop of 01 on many CPUs; a whole kernel's other work
+//! may be added to it. For 05 see `pipe.rs`.
 //!
 //! CPUs do not begin together but within [`SPREAD`] cycles: threads that wait for each other at a barrier leave it one
 //! after the other, and loops that all CPUs go through in step would meet at each lock. 03 may be spread further: on a
