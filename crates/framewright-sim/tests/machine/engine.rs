@@ -317,6 +317,26 @@ fn many_threads_of_a_core_do_as_much_as_two() {
 }
 
 #[test]
+fn what_lasts_longer_than_the_window_is_divided_at_its_bounds() {
+    let arena = Arena::new(1 << 20);
+    let words: Words<'_> = arena.place("words", (true, Packing::Natural), 8, |_| Word::new(0));
+    let options = Options { cpus: 3, warm_up: 1_000_000, window: 2_000_000, ..OPTIONS };
+    let mut simulation = Simulation::new(&machine(), &arena, &options).unwrap();
+    let body = |cpu: usize| match cpu {
+        0 => {
+            here::work(10_000_000);
+            words[0].store(1, RELEASE);
+        }
+        1 => here::idle(10_000_000),
+        _ => _ = words[0].wait_while(Patience::Turn, |word| word == 0),
+    };
+    simulation.run(body).unwrap();
+    let times: Vec<_> = simulation.report(&About::default()).per_cpu.iter().map(|cpu| cpu.time).collect();
+    assert_eq!((times[0].instructions, times[1].asleep, times[2].spinning), (2000.0, 2000.0, 2000.0));
+    assert!(times.iter().all(|time| time.hits == 0.0), "{times:?}");
+}
+
+#[test]
 fn pairs_of_lines_go_together() {
     for pairs in [false, true] {
         let model = Model { pairs, ..machine() };
